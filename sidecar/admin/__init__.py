@@ -1,0 +1,1 @@
+"""The admin HTTP server: probes, metrics, services, explain, drain."""

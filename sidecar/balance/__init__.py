@@ -1,0 +1,1 @@
+"""Balancers: choose one instance of a pool in constant time."""

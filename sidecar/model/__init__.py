@@ -1,0 +1,1 @@
+"""Immutable values that every ring shares; nothing here imports another ring."""

@@ -1,0 +1,64 @@
+"""One provider instance: an address together with what its registration says about it."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+DEFAULT_WEIGHT: Final = 100
+DEFAULT_WARMUP_MS: Final = 600_000
+
+
+@final
+class Instance:
+    """One address that serves one service; immutable, replaced as a whole when it changes.
+
+    ``id`` is dense and stable: the index of this instance in its interface's table, kept while the
+    identity (protocol, address, group, version) stays registered. ``address`` is ``host:port`` with
+    IPv6 hosts in brackets. ``parameters`` holds the registration's parameters without ``timestamp``
+    and ``pid``; equal parameter sets are one shared dict that nobody changes. Times are in
+    milliseconds; ``started_ms`` is 0 when the start time is unknown.
+    """
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002 - the word of the domain
+        protocol: str,
+        host: str,
+        port: int,
+        path: str,
+        interface: str,
+        version: str,
+        group: str,
+        application: str,
+        tag: str,
+        token: str,
+        weight: int,
+        started_ms: int,
+        warmup_ms: int,
+        timeout_ms: int,
+        parameters: dict[str, str],
+        method_weights: dict[str, int] | None = None,
+        method_timeouts: dict[str, int] | None = None,
+    ) -> None:
+        self.id: Final = id
+        self.protocol: Final = protocol
+        self.host: Final = host
+        self.port: Final = port
+        self.address: Final = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.path: Final = path
+        self.interface: Final = interface
+        self.version: Final = version
+        self.group: Final = group
+        self.application: Final = application
+        self.tag: Final = tag
+        self.token: Final = token
+        self.weight: Final = weight
+        self.started_ms: Final = started_ms
+        self.warmup_ms: Final = warmup_ms
+        self.timeout_ms: Final = timeout_ms
+        self.parameters: Final = parameters
+        self.method_weights: Final = method_weights
+        self.method_timeouts: Final = method_timeouts
+
+    def __repr__(self) -> str:
+        return f"Instance({self.id} {self.protocol}://{self.address} {self.interface})"

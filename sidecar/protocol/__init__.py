@@ -1,0 +1,1 @@
+"""Sans-IO codecs: bytes in, values out; no sockets, clocks or tasks."""

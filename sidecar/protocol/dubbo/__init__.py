@@ -1,0 +1,1 @@
+"""Dubbo TCP: frames, request preludes, replies made here, and session tables."""

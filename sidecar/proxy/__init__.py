@@ -1,0 +1,1 @@
+"""The data plane I/O: listeners, consumer and provider connections, pools, drain."""

@@ -1,0 +1,1 @@
+"""Registries: the I/O that feeds the discovery engine."""

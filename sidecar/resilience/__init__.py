@@ -1,0 +1,1 @@
+"""Pure resilience parts: deadlines and back-off; time and randomness are arguments."""

@@ -1,0 +1,1 @@
+"""The router chain: prepared sets per router, intersected per call, with a reason for each step."""

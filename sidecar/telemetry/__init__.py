@@ -1,0 +1,1 @@
+"""Counters as plain integers, the names they are exposed under, and logging."""

@@ -1,0 +1,84 @@
+"""Counters of the hot path: plain integers in preallocated blocks, read by a collector at scrape time.
+
+One writer (the event loop), so an increment is an addition and nothing else. Labels never meet the
+hot path: a call carries a reference to its block. The number of blocks is capped, because service
+and method names come from the wire (a hostile consumer may send a new one with each call); calls
+beyond the cap are counted in the block of the service ``_unknown``, method ``_other``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final, final
+
+from sidecar.model import outcome
+
+# Upper bounds in seconds; the last bucket is +Inf. From "a loopback call" to "a patient consumer".
+DURATION_BOUNDS: Final = (
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+MAX_METHOD_BLOCKS: Final = 2000  # x 25 series each: within what one scrape should return
+UNKNOWN_SERVICE_LABEL: Final = "_unknown"
+OTHER_METHOD_LABEL: Final = "_other"
+
+
+@final
+class MethodStats:
+    """Calls of one (protocol, service, method): outcomes and the duration histogram."""
+
+    def __init__(self, protocol: str, service: str, method: str) -> None:
+        self.protocol: Final = protocol
+        self.service: Final = service
+        self.method: Final = method
+        self.outcomes: Final[list[int]] = [0] * outcome.COUNT
+        self.buckets: Final[list[int]] = [0] * (len(DURATION_BOUNDS) + 1)
+        self.duration_sum = 0.0
+
+    def settle(self, result: int, seconds: float) -> None:
+        """Count one finished call; ``result`` is a constant of ``model.outcome``."""
+        self.outcomes[result] += 1
+        self.buckets[bisect_left(DURATION_BOUNDS, seconds)] += 1
+        self.duration_sum += seconds
+
+
+@final
+class Counters:
+    """Every counter of the process that is not in a registry of its own ring."""
+
+    def __init__(self, max_blocks: int = MAX_METHOD_BLOCKS) -> None:
+        self._max_blocks: Final = max_blocks
+        self.methods: Final[dict[tuple[str, str, str], MethodStats]] = {}
+        self.series_dropped = 0
+        self.no_eligible: Final[dict[tuple[str, str], int]] = {}  # (service, reason)
+        self.degraded: Final[dict[tuple[str, str, str], int]] = {}  # (service, router, reason)
+        self.named: Final[dict[tuple[str, str], int]] = {}  # (counter name, label value)
+
+    def method(self, protocol: str, service: str, method: str) -> MethodStats:
+        """Return the block of a method, or the shared overflow block when the cap is reached."""
+        key = (protocol, service, method)
+        stats = self.methods.get(key)
+        if stats is None:
+            if len(self.methods) >= self._max_blocks:
+                self.series_dropped += 1
+                key = (protocol, UNKNOWN_SERVICE_LABEL, OTHER_METHOD_LABEL)
+                found = self.methods.get(key)
+                if found is not None:
+                    return found
+            stats = MethodStats(*key)
+            self.methods[key] = stats
+        return stats
+
+    def count(self, name: str, label: str = "", amount: int = 1) -> None:
+        """Add to a rarely used counter; ``name`` and its label are listed in ``names``."""
+        key = (name, label)
+        self.named[key] = self.named.get(key, 0) + amount
+
+    def no_provider(self, service: str, reason: str) -> None:
+        """Count a call that found nothing eligible; the caller caps the service label."""
+        key = (service, reason)
+        self.no_eligible[key] = self.no_eligible.get(key, 0) + 1
+
+    def degrade(self, service: str, router: str, reason: str) -> None:
+        """Count a call for which a router returned its wider set on purpose."""
+        key = (service, router, reason)
+        self.degraded[key] = self.degraded.get(key, 0) + 1
