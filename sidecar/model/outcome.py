@@ -1,4 +1,4 @@
-"""How a call ended, as the `outcome` label of the request metrics: small integers for the hot path."""
+"""How a call ended: the `outcome` label of the request metrics as small integers."""
 
 from __future__ import annotations
 

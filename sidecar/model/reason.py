@@ -1,4 +1,4 @@
-"""Reason tokens: the first word of every local error text, of the no-eligible counter, of explain."""
+"""Reason tokens: first word of every local error text, label of a counter, last word of explain."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What all sections share: immutable, keyword-only, unknown keys are errors."""
 
 
-class Consumer(Section):
+class Consumer(Section, frozen=True, kw_only=True):
     """Who the calling application is."""
 
     application: str = ""
@@ -28,7 +28,7 @@ class Consumer(Section):
     router: str = ""
 
 
-class Listener(Section):
+class Listener(Section, frozen=True, kw_only=True):
     """One local address that consumers call."""
 
     protocol: Literal["dubbo"] = "dubbo"
@@ -36,7 +36,7 @@ class Listener(Section):
     default_service: str = ""
 
 
-class Registry(Section):
+class Registry(Section, frozen=True, kw_only=True):
     """One registry, by URL: ``zookeeper://host:port,.../root`` or ``file:///path``."""
 
     name: str
@@ -49,7 +49,7 @@ class Registry(Section):
     password: str = ""
 
 
-class ServiceOverride(Section):
+class ServiceOverride(Section, frozen=True, kw_only=True):
     """What the configuration changes for one service."""
 
     timeout: Duration | None = None
@@ -57,7 +57,7 @@ class ServiceOverride(Section):
     router: str | None = None
 
 
-class Services(Section):
+class Services(Section, frozen=True, kw_only=True):
     """Which services are watched, when, and for how long."""
 
     on_demand: bool = True
@@ -69,7 +69,7 @@ class Services(Section):
     overrides: dict[str, ServiceOverride] = {}
 
 
-class Nearby(Section):
+class Nearby(Section, frozen=True, kw_only=True):
     """The same-data-centre router."""
 
     enabled: bool = True
@@ -79,21 +79,21 @@ class Nearby(Section):
     force: bool = False
 
 
-class Routing(Section):
+class Routing(Section, frozen=True, kw_only=True):
     """The router chain."""
 
     nearby: Nearby = field(default_factory=Nearby)
     max_rule_size: Size = Size(256 * 1024)
 
 
-class Timeouts(Section):
+class Timeouts(Section, frozen=True, kw_only=True):
     """Time limits; a call limit of 0 leaves only the consumer's and the provider's own."""
 
     connect: Duration = Duration(1.0)
     call: Duration = Duration(0.0)
 
 
-class Upstream(Section):
+class Upstream(Section, frozen=True, kw_only=True):
     """Connections to provider instances."""
 
     connections: Annotated[int, Meta(ge=1, le=64)] = 1
@@ -105,7 +105,7 @@ class Upstream(Section):
     backoff_max: Duration = Duration(10.0)
 
 
-class Limits(Section):
+class Limits(Section, frozen=True, kw_only=True):
     """Caps: each protects the sidecar's memory from one kind of peer."""
 
     max_payload: Size = Size(8 * MIB)
@@ -116,27 +116,27 @@ class Limits(Section):
     upstream_buffer: Size = Size(16 * MIB)
 
 
-class Drain(Section):
+class Drain(Section, frozen=True, kw_only=True):
     """The end of the process: serve until consumers are quiet for ``idle``, at most ``grace``."""
 
     grace: Duration = Duration(25.0)
     idle: Duration = Duration(5.0)
 
 
-class Admin(Section):
+class Admin(Section, frozen=True, kw_only=True):
     """The admin server."""
 
     address: str = "127.0.0.1:15021"
 
 
-class Log(Section):
+class Log(Section, frozen=True, kw_only=True):
     """Logging."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
 
 
-class Settings(Section):
+class Settings(Section, frozen=True, kw_only=True):
     """The whole configuration file."""
 
     consumer: Consumer = field(default_factory=Consumer)

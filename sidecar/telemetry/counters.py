@@ -1,4 +1,4 @@
-"""Counters of the hot path: plain integers in preallocated blocks, read by a collector at scrape time.
+"""Counters of the hot path: plain integers in preallocated blocks, read when scraped.
 
 One writer (the event loop), so an increment is an addition and nothing else. Labels never meet the
 hot path: a call carries a reference to its block. The number of blocks is capped, because service
