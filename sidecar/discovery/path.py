@@ -122,12 +122,14 @@ class PathMachine:
     creation) or a read. ``is_known`` becomes true with the first settled answer.
     """
 
-    def __init__(self, path: str, delay: float, asks_existence: bool = False) -> None:
+    def __init__(
+        self, path: str, delay: float, asks_existence: bool = False, token: int = 0
+    ) -> None:
         self.path: Final = path
         self.delay: Final = delay
         self.asks_existence = asks_existence
         self.state = OFFLINE
-        self.token = 0
+        self.token = token
         self.due = 0.0
         self.failures = 0
         self.is_known = False

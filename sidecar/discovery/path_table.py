@@ -26,6 +26,7 @@ from sidecar.discovery.path import (
 from sidecar.discovery.read_limiter import ReadLimiter
 
 _SPARE_TIMERS: Final = 64  # outdated heap entries tolerated beyond two per path
+_TOKEN_BITS: Final = 32
 
 
 class Request(NamedTuple):
@@ -47,6 +48,7 @@ class PathTable:
         self._queue: Final[deque[PathMachine]] = deque()
         self._timers: list[tuple[float, int, PathMachine]] = []
         self._sequence = 0
+        self._watched = 0
         self.is_linked = False
         self.events = 0
         self.overdue = 0
@@ -61,7 +63,9 @@ class PathTable:
     def watch(self, path: str, delay: float, now: float, asks_existence: bool = False) -> None:
         """Begin to watch a path; nothing happens when it is watched already."""
         if path not in self._machines:
-            machine = PathMachine(path, delay, asks_existence)
+            # Tokens of a path that is watched a second time never equal those of the first.
+            self._watched += 1
+            machine = PathMachine(path, delay, asks_existence, self._watched << _TOKEN_BITS)
             self._machines[path] = machine
             if self.is_linked:
                 self._feed(machine, LINKED, now)
