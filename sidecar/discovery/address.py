@@ -8,7 +8,7 @@ nothing. Host names are accepted as names: resolving is the caller's matter.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, final
 
 LOOPBACK: Final = "loopback"
@@ -41,18 +41,15 @@ def _refuse_ipv6(host: str) -> str:
         address = IPv6Address(host)
     except ValueError:
         return UNPARSABLE
-    mapped = address.ipv4_mapped
-    if mapped is not None:
-        return refusal_of(str(mapped))
-    if address.is_loopback:
-        return LOOPBACK
-    if address.is_link_local:
-        return LINK_LOCAL
-    if address.is_unspecified:
-        return UNSPECIFIED
-    if address.is_multicast:
-        return MULTICAST
-    return ""
+    if address.ipv4_mapped is not None:
+        return refusal_of(str(address.ipv4_mapped))
+    kinds = {
+        LOOPBACK: address.is_loopback,
+        LINK_LOCAL: address.is_link_local,
+        UNSPECIFIED: address.is_unspecified,
+        MULTICAST: address.is_multicast,
+    }
+    return next((reason for reason, is_one in kinds.items() if is_one), "")
 
 
 def _refuse_name(host: str) -> str:

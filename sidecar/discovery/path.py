@@ -7,8 +7,8 @@ reads the state and arms the watch in one atomic step of the server. Whatever ha
 in that state, and whatever happens afterwards fires. So the last state is never lost, it is at most
 ``delay`` plus a round trip late, and a burst of changes costs one read per ``delay``.
 
-A request carries a ``token``. Replies and events of another token belong to a request that was given
-up - before a reconnect, or after its deadline - and are dropped by whoever owns the machine.
+A request carries a ``token``. Replies and events of another token belong to a request that was
+given up - before a reconnect, or after its deadline - and are dropped by whoever owns the machine.
 
 ::
 
@@ -144,30 +144,30 @@ class PathMachine:
         entry = TABLE.get((self.state, event))
         if entry is None:
             return False
-        before = self.state
+        was_dirty = self.state == DIRTY
         self.state, action = entry
         if self.state != DIRTY:
             self.due = 0.0
-        if action == _RESTART or action == _SEND:
+        if action in (_RESTART, _SEND, _BACK_OFF):
             self.token += 1
+        if action in (_PROBE, _READ, _START):
+            self.asks_existence = action == _PROBE  # on an absent node the event is its creation
+        if action == _SETTLE:
+            self._settle(event == GONE, was_dirty, now)
+        else:
+            self._set_timer(action, now, back_off)
+        return True
+
+    def _set_timer(self, action: int, now: float, back_off: BackOff) -> None:
         if action == _SEND:
             self.due = now + REQUEST_LIMIT
         elif action == _START:
             self.due = now + self.delay
-            self.asks_existence = False  # on an absent node the event is its creation
         elif action == _MARK:
             self._fired_at = now
-        elif action == _SETTLE:
-            self._settle(event == GONE, before == DIRTY, now)
-        elif action == _PROBE:
-            self.asks_existence = True
-        elif action == _READ:
-            self.asks_existence = False
         elif action == _BACK_OFF:
             self.failures += 1
-            self.token += 1
             self.due = now + back_off.after(self.failures)
-        return True
 
     def _settle(self, is_gone: bool, was_dirty: bool, now: float) -> None:
         self.failures = 0

@@ -1,4 +1,4 @@
-"""Provider URLs: one child name of a ``providers`` node becomes a draft of an instance.
+"""Provider URLs: one child name of a ``providers`` node becomes an instance without an id.
 
 The name is a whole URL, form-encoded once (Dubbo's ``URL.encode``):
 ``protocol://[user[:password]@]host[:port]/path?key=value&...``. A name with ``://`` in it was not
@@ -15,8 +15,8 @@ from typing import Final, final
 from urllib.parse import unquote
 
 from sidecar.discovery.address import UNPARSABLE, AddressPolicy
-from sidecar.discovery.registration import Interner, Registration, decode
-from sidecar.model.instance import Instance
+from sidecar.discovery.registration import Interner, Registration, decode, parse_query
+from sidecar.model.instance import UNASSIGNED, Instance
 
 PROTOCOL: Final = "dubbo"
 MAX_NAME_LENGTH: Final = 64 * 1024  # a long real name has about 1,100 characters
@@ -24,7 +24,6 @@ SECONDS_BELOW: Final = 10**12  # dubbo-go writes seconds; as milliseconds this i
 
 UNSUPPORTED_PROTOCOL: Final = "unsupported_protocol"
 NO_PORT: Final = "no_port"
-OFF: Final = "disabled"
 OTHER_INTERFACE: Final = "other_interface"
 OTHER_CATEGORY: Final = "other_category"
 
@@ -38,54 +37,23 @@ class Refusal:
         self.address: Final = address
 
 
-@final
-class Draft:
-    """An instance before its table has given it an id.
-
-    ``started_ms`` is 0 when the registration does not say when the provider started.
-    """
-
-    def __init__(
-        self, host: str, port: int, path: str, started_ms: int, registration: Registration
-    ) -> None:
-        self.protocol: Final = PROTOCOL
-        self.host: Final = host
-        self.port: Final = port
-        self.path: Final = path
-        self.started_ms: Final = started_ms
-        self.registration: Final = registration
-
-    def instance(self, id: int) -> Instance:  # noqa: A002 - the word of the domain
-        """Return the instance under its id."""
-        shared = self.registration
-        return Instance(
-            id,
-            PROTOCOL,
-            self.host,
-            self.port,
-            self.path,
-            shared.interface or self.path,
-            shared.version,
-            shared.group,
-            shared.application,
-            shared.tag,
-            shared.token,
-            shared.weight,
-            self.started_ms,
-            shared.warmup_ms,
-            shared.timeout_ms,
-            shared.parameters,
-            shared.method_weights,
-            shared.method_timeouts,
-        )
-
-
 def read_started_ms(text: str) -> int:
     """Return the start time in milliseconds since the epoch, 0 when the text is no time."""
     if not text.isdigit() or not text.isascii() or len(text) > 16:
         return 0
     value = int(text)
     return value * 1000 if value < SECONDS_BELOW else value
+
+
+def provider_interface(name: str) -> str:
+    """Return the interface that a name registers, an empty string when it names none.
+
+    For registries that do not keep the names of each interface apart.
+    """
+    head, query, is_encoded = _split_name(name)
+    parameters = parse_query(decode(query) if is_encoded else query, {}) or {}
+    path = head.partition("://")[2].partition("/")[2]
+    return parameters.get("interface", "") or unquote(path)
 
 
 def _cut(query: str, key: str, separator: str, equals: str) -> tuple[str, str]:
@@ -145,8 +113,11 @@ def _split_name(name: str) -> tuple[str, str, bool]:
 
 def read_provider(
     name: str, interface: str, interner: Interner, policy: AddressPolicy
-) -> Draft | Refusal:
-    """Read one child name of the ``providers`` node of ``interface``."""
+) -> Instance | Refusal:
+    """Read one child name of the ``providers`` node of ``interface``.
+
+    A disabled provider is an instance like any other: that it takes no calls is for routing to say.
+    """
     if len(name) > MAX_NAME_LENGTH:
         return Refusal(UNPARSABLE, "")
     head, query, is_encoded = _split_name(name)
@@ -170,13 +141,30 @@ def read_provider(
     if reason or port == 0:
         return Refusal(reason or NO_PORT, authority)
     started_ms = read_started_ms(started or registration.started)
-    return Draft(host, port, path or registration.interface, started_ms, registration)
+    return Instance(
+        UNASSIGNED,
+        PROTOCOL,
+        host,
+        port,
+        path or interface,
+        interface,
+        registration.version,
+        registration.group,
+        registration.application,
+        registration.tag,
+        registration.token,
+        registration.weight,
+        started_ms,
+        registration.warmup_ms,
+        registration.timeout_ms,
+        registration.parameters,
+        registration.method_weights,
+        registration.method_timeouts,
+    )
 
 
 def _refusal_of(registration: Registration, path: str, interface: str) -> str:
     """Apply the parts of Dubbo's ``UrlUtils.isMatch`` that every consumer shares."""
     if (registration.interface or path) != interface:
         return OTHER_INTERFACE
-    if registration.category not in ("", "providers"):
-        return OTHER_CATEGORY
-    return "" if registration.is_enabled else OFF
+    return "" if registration.category in ("", "providers") else OTHER_CATEGORY

@@ -8,7 +8,7 @@ their parameters is one text, so it is parsed once and shared: the interner maps
 from __future__ import annotations
 
 from typing import Final, final
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import unquote
 
 from sidecar.model.instance import DEFAULT_WARMUP_MS, DEFAULT_WEIGHT
 from sidecar.model.service import NO_VERSION
@@ -22,7 +22,6 @@ MAX_PARAMETERS: Final = 512  # a real registration has about 25
 
 _DEFAULT_PREFIX: Final = "default."
 _GO_METHOD_PREFIX: Final = "methods."  # dubbo-go writes methods.<method>.<key>
-_PER_INSTANCE: Final = ("timestamp", "pid")
 
 
 def read_int(text: str, default: int) -> int:
@@ -32,11 +31,6 @@ def read_int(text: str, default: int) -> int:
         return default
     value = int(text)
     return value if -MAX_INT - 1 <= value <= MAX_INT else default
-
-
-def is_true(text: str, default: bool) -> bool:
-    """Read a boolean as Dubbo does: ``true`` in any case is true, any other text false."""
-    return text.lower() == "true" if text else default
 
 
 @final
@@ -66,9 +60,6 @@ class Registration:
         self.other_protocols: Final = (
             get("ext.protocol", "") + "," + get("preferred.protocol", "")
         ).split(",")
-        self.is_enabled: Final = is_true(get("enabled", ""), True) and not is_true(
-            get("disabled", ""), False
-        )
         self.method_weights: Final = _method_numbers(parameters, ".weight", DEFAULT_WEIGHT)
         self.method_timeouts: Final = _method_numbers(parameters, ".timeout", 0)
 
@@ -94,7 +85,7 @@ def _method_numbers(parameters: dict[str, str], suffix: str, default: int) -> di
 def parse_query(query: str, words: dict[str, str]) -> dict[str, str] | None:
     """Split a decoded query into parameters; None when there are more than any provider writes.
 
-    ``&`` and ``;`` separate alike, the first ``=`` splits, the first of two equal keys wins, and
+    ``&`` and ``;`` separate alike, the first ``=`` splits, the last of two equal keys wins, and
     ``default.X`` also defines an absent ``X`` (Dubbo's URLStrParser). A value that was escaped on
     its own before the URL was encoded is decoded once more. ``words`` shares equal key texts.
     """
@@ -108,7 +99,7 @@ def parse_query(query: str, words: dict[str, str]) -> dict[str, str] | None:
         key, _, value = item.lstrip("=").partition("=")
         if "%" in value:
             value = unquote(value)
-        if key and key not in parameters:
+        if key:
             parameters[words.setdefault(key, key)] = value
     if _DEFAULT_PREFIX in query:
         for key in [each for each in parameters if each.startswith(_DEFAULT_PREFIX)]:
