@@ -88,7 +88,7 @@ def _scalar_schema(kind: inspect.Type) -> Json:
         return {"anyOf": [integer, _FROM_ENVIRONMENT]}
     if isinstance(kind, inspect.LiteralType):
         return {"anyOf": [{"enum": list(kind.values)}, _FROM_ENVIRONMENT]}
-    return _text_schema(cast(inspect.StrType, kind))
+    return _text_schema(cast("inspect.StrType", kind))
 
 
 def _text_schema(kind: inspect.StrType) -> Json:
