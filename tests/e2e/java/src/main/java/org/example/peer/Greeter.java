@@ -1,0 +1,34 @@
+package org.example.peer;
+
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+
+/** The service that the peers offer and call. */
+public interface Greeter {
+
+    String hello(String name);
+
+    CompletableFuture<String> helloLater(String name);
+
+    /** Always throws. */
+    String fail(String reason) throws GreetingException;
+
+    /** Answers after the given milliseconds. */
+    String slow(int millis);
+
+    byte[] echoBytes(byte[] payload);
+
+    /** A reply of about the given size for a small request. */
+    byte[] blob(int size);
+
+    /** Meant to be called one-way: counted by {@link #posted}. */
+    void post(String message);
+
+    int posted();
+
+    /** Name and port of the answering provider and, under "@key", the attachments it received. */
+    Map<String, String> who();
+
+    /** An argument list whose types need class definitions in the request. */
+    Order place(Order order, Order copy);
+}
