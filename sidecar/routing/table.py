@@ -60,7 +60,8 @@ class InstanceTable:
 
     def find(self, draft: Instance) -> Instance | None:
         """Return the table's instance of the same identity."""
-        return self._of_key(draft).get(draft.address)
+        of_key = self._known.get(_key(draft))
+        return None if of_key is None else of_key.get(draft.address)
 
     def apply(self, drafts: Iterable[Instance], gone: Iterable[Instance] = ()) -> Change:
         """Take in ``drafts`` (new or changed registrations) and drop those in ``gone``.
@@ -88,9 +89,6 @@ class InstanceTable:
             self.size += len(added) - len(removed)
         return Change(previous, self.version, removed, added)
 
-    def _of_key(self, draft: Instance) -> dict[str, Instance]:
-        return self._known.setdefault((draft.protocol, draft.group, draft.version), {})
-
     def _drop(
         self,
         leaver: Instance,
@@ -98,9 +96,13 @@ class InstanceTable:
         removed: list[Instance],
         freed: list[int],
     ) -> None:
-        known = self._of_key(leaver).pop(leaver.address, None)
+        known = self.find(leaver)
         if known is None:
             return
+        key = _key(known)
+        del self._known[key][known.address]
+        if not self._known[key]:
+            del self._known[key]
         instances[known.id] = None
         removed.append(known)
         freed.append(known.id)
@@ -113,7 +115,7 @@ class InstanceTable:
         removed: list[Instance],
         added: list[Instance],
     ) -> None:
-        of_key = self._of_key(draft)
+        of_key = self._known.setdefault(_key(draft), {})
         known = of_key.get(draft.address)
         if known is not None:
             if known.is_same(draft):
@@ -137,6 +139,10 @@ class InstanceTable:
             self.applications[application] = count
         else:
             del self.applications[application]
+
+
+def _key(instance: Instance) -> tuple[str, str, str]:
+    return instance.protocol, instance.group, instance.version
 
 
 def _identity(instance: Instance) -> tuple[str, str, str, str]:
