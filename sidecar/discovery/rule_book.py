@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from sidecar.discovery.slot import RULE, Slot
+from sidecar.discovery.slot import RULE, Slot, WatchQueue
 from sidecar.model.service import NO_VERSION, ServiceKey
 from sidecar.routing.rule import RuleSlot, TagRule, application_rule_name, service_rule_name
 
@@ -36,7 +36,7 @@ class _Node:
 
     def __init__(self, name: str, max_size: int) -> None:
         self.name: Final = name
-        self.users = 0
+        self.users: Final[dict[str, int]] = {}
         self.texts: Final[dict[str, tuple[str, int]]] = {}
         self.failed: Final[set[str]] = set()
         self.slot: Final = RuleSlot(name.removesuffix(_SUFFIX), max_size)
@@ -48,37 +48,46 @@ class _Node:
 class RuleBook:
     """All rule nodes of one sidecar; ``registries`` are names in the order of the configuration.
 
-    ``invalid`` counts texts that were no rules. ``watched`` and ``unwatched`` collect the slots
-    whose watching must begin and end; whoever owns the book empties them.
+    ``invalid`` counts texts that were no rules. ``queue`` is told which nodes to watch.
     """
 
-    def __init__(self, registries: list[str], max_size: int) -> None:
+    def __init__(self, registries: list[str], max_size: int, queue: WatchQueue) -> None:
         self._registries: Final = registries
+        self._queue: Final = queue
         self._max_size: Final = max_size
         self._nodes: Final[dict[str, _Node]] = {}
         self.invalid = 0
-        self.watched: Final[list[Slot]] = []
-        self.unwatched: Final[list[Slot]] = []
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def acquire(self, name: str) -> None:
-        """Somebody needs the node."""
+    def names(self) -> list[str]:
+        """Return the nodes in use."""
+        return list(self._nodes)
+
+    def users(self, name: str) -> list[str]:
+        """Return the interfaces that use a node."""
+        node = self._nodes.get(name)
+        return [] if node is None else list(node.users)
+
+    def acquire(self, name: str, user: str) -> None:
+        """An interface needs a node; as often as it does, it must ``release`` it."""
         node = self._nodes.get(name)
         if node is None:
             node = _Node(name, self._max_size)
             self._nodes[name] = node
-            self.watched.append(Slot(RULE, name))
-        node.users += 1
+            self._queue.begin(Slot(RULE, name))
+        node.users[user] = node.users.get(user, 0) + 1
 
-    def release(self, name: str) -> None:
-        """Somebody who needed the node needs it no longer."""
+    def release(self, name: str, user: str) -> None:
+        """An interface does not need a node any longer."""
         node = self._nodes[name]
-        node.users -= 1
-        if node.users == 0:
+        node.users[user] -= 1
+        if node.users[user] == 0:
+            del node.users[user]
+        if not node.users:
             del self._nodes[name]
-            self.unwatched.append(Slot(RULE, name))
+            self._queue.end(Slot(RULE, name))
 
     def offer(self, registry: str, name: str, text: str, version: int, now_ms: int) -> bool:
         """Take what a registry says a node contains, "" for nothing; True when anything changed.
@@ -103,6 +112,11 @@ class RuleBook:
             return False
         node.failed.add(registry)
         return registry not in node.texts
+
+    def error(self, name: str) -> str:
+        """Return what is wrong with the newest text of a node, "" when it is in use."""
+        node = self._nodes.get(name)
+        return "" if node is None else node.slot.error
 
     def is_settled(self, name: str, registry: str) -> bool:
         """Tell whether a registry has given its first answer about a node, were it a refusal."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 PROVIDERS: Final = "providers"
 CONFIGURATORS: Final = "configurators"
@@ -20,3 +20,31 @@ class Slot(NamedTuple):
 
     kind: str
     name: str
+
+
+class Watch(NamedTuple):
+    """A command to every registry: begin to watch a slot, or end it."""
+
+    slot: Slot
+    is_wanted: bool
+
+
+@final
+class WatchQueue:
+    """Commands in their order: a slot that is given up and wanted again must be read anew."""
+
+    def __init__(self) -> None:
+        self._commands: list[Watch] = []
+
+    def begin(self, slot: Slot) -> None:
+        """The slot is wanted from now on."""
+        self._commands.append(Watch(slot, True))
+
+    def end(self, slot: Slot) -> None:
+        """The slot is not wanted any longer."""
+        self._commands.append(Watch(slot, False))
+
+    def take(self) -> list[Watch]:
+        """Return what was commanded since the last call."""
+        commands, self._commands = self._commands, []
+        return commands
