@@ -1,7 +1,8 @@
 """The instances of one interface, with dense ids that stay while an identity stays registered.
 
-The identity of an instance is protocol, address, group and version: the same provider that registers
-again (another start time, another weight) keeps its id, so its statistics and connections stay.
+The identity of an instance is protocol, address, group and version: the same provider that
+registers again (another start time, another weight) keeps its id, so its statistics and connections
+stay.
 A table has one writer, the discovery engine of its interface. Readers never see it: they hold
 ``instances``, a list that is replaced as a whole by each change and never changed in place. An id
 that a change frees is given out again by later changes only, so one change never names two
@@ -53,13 +54,14 @@ class InstanceTable:
         self.applications: dict[str, int] = {}
         self.version = 0
         self.size = 0
-        self._ids: Final[dict[tuple[str, str, str], dict[str, int]]] = {}
+        # (protocol, group, version) -> address -> instance: no key text per instance
+        self._known: Final[dict[tuple[str, str, str], dict[str, Instance]]] = {}
         self._free: list[int] = []
 
     def find(self, draft: Instance) -> Instance | None:
         """Return the table's instance of the same identity."""
-        id = self._of_key(draft).get(draft.address)  # noqa: A001
-        return None if id is None else self.instances[id]
+        of_key = self._known.get(_key(draft))
+        return None if of_key is None else of_key.get(draft.address)
 
     def apply(self, drafts: Iterable[Instance], gone: Iterable[Instance] = ()) -> Change:
         """Take in ``drafts`` (new or changed registrations) and drop those in ``gone``.
@@ -87,9 +89,6 @@ class InstanceTable:
             self.size += len(added) - len(removed)
         return Change(previous, self.version, removed, added)
 
-    def _of_key(self, draft: Instance) -> dict[str, int]:
-        return self._ids.setdefault((draft.protocol, draft.group, draft.version), {})
-
     def _drop(
         self,
         leaver: Instance,
@@ -97,14 +96,16 @@ class InstanceTable:
         removed: list[Instance],
         freed: list[int],
     ) -> None:
-        id = self._of_key(leaver).pop(leaver.address, None)  # noqa: A001
-        if id is None:
+        known = self.find(leaver)
+        if known is None:
             return
-        known = instances[id]
-        assert known is not None
-        instances[id] = None
+        key = _key(known)
+        del self._known[key][known.address]
+        if not self._known[key]:
+            del self._known[key]
+        instances[known.id] = None
         removed.append(known)
-        freed.append(id)
+        freed.append(known.id)
         self._count(known.application, -1)
 
     def _put(
@@ -114,22 +115,21 @@ class InstanceTable:
         removed: list[Instance],
         added: list[Instance],
     ) -> None:
-        of_key = self._of_key(draft)
-        id = of_key.get(draft.address)  # noqa: A001
-        if id is None:
-            id = self._free.pop() if self._free else len(instances)  # noqa: A001
-            of_key[draft.address] = id
-            if id == len(instances):
-                instances.append(None)
-        else:
-            known = instances[id]
-            assert known is not None
+        of_key = self._known.setdefault(_key(draft), {})
+        known = of_key.get(draft.address)
+        if known is not None:
             if known.is_same(draft):
                 return
             removed.append(known)
             self._count(known.application, -1)
-        instance = draft.with_id(id)
-        instances[id] = instance
+            instance = draft.with_id(known.id)
+        elif self._free:
+            instance = draft.with_id(self._free.pop())
+        else:
+            instance = draft.with_id(len(instances))
+            instances.append(None)
+        instances[instance.id] = instance
+        of_key[instance.address] = instance
         added.append(instance)
         self._count(instance.application, 1)
 
@@ -139,6 +139,10 @@ class InstanceTable:
             self.applications[application] = count
         else:
             del self.applications[application]
+
+
+def _key(instance: Instance) -> tuple[str, str, str]:
+    return instance.protocol, instance.group, instance.version
 
 
 def _identity(instance: Instance) -> tuple[str, str, str, str]:

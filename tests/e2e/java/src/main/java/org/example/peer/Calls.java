@@ -1,6 +1,5 @@
 package org.example.peer;
 
-import com.alibaba.dubbo.rpc.service.EchoService;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -13,11 +12,13 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.dubbo.rpc.RpcContext;
 import org.apache.dubbo.rpc.RpcException;
+import org.apache.dubbo.rpc.service.EchoService;
 import org.apache.dubbo.rpc.service.GenericService;
 
 /** One call in the way asked for, and its outcome as plain values. */
 final class Calls {
     private static final int LONGEST_WAIT_S = 30;
+    private static final int KEPT_TEXT = 1500;
 
     private Calls() {}
 
@@ -35,6 +36,9 @@ final class Calls {
 
     static Object invoke(Object proxy, Words words) throws Throwable {
         RpcContext context = RpcContext.getContext();
+        if (!words.has("keep")) {
+            context.clearAttachments(); // 2.7 with a direct URL lets them stay for the next call
+        }
         for (Map.Entry<String, String> attachment : words.under("@").entrySet()) {
             context.setAttachment(attachment.getKey(), attachment.getValue());
         }
@@ -138,12 +142,20 @@ final class Calls {
         if (thrown instanceof RpcException) {
             answer.put("code", ((RpcException) thrown).getCode());
         }
-        answer.put("message", String.valueOf(thrown.getMessage()));
+        answer.put("message", cut(thrown));
         List<Object> causes = new ArrayList<>();
-        for (Throwable cause = thrown.getCause(); cause != null && causes.size() < 5; cause = cause.getCause()) {
-            causes.add(cause.getClass().getName());
+        Throwable root = thrown;
+        while (root.getCause() != null && causes.size() < 5) {
+            root = root.getCause();
+            causes.add(root.getClass().getName());
         }
         answer.put("causes", causes);
+        answer.put("root", cut(root)); // the outermost message repeats half the reference's URL first
         return answer;
+    }
+
+    private static String cut(Throwable thrown) {
+        String text = String.valueOf(thrown.getMessage());
+        return text.substring(0, Math.min(text.length(), KEPT_TEXT));
     }
 }

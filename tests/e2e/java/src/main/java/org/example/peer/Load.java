@@ -11,6 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /** Calls from several threads until told to stop or the count is used up; answers are counted by provider. */
 final class Load implements Runnable {
     private static final int KEPT_ERRORS = 20;
+    private static final int KEPT_TEXT = 150;
 
     private final Object proxy;
     private final Words words;
@@ -74,8 +75,9 @@ final class Load implements Runnable {
             count(histogram, answered);
         } catch (Throwable thrown) {
             Map<String, Object> described = Calls.describe(thrown);
-            String text = String.valueOf(described.get("message"));
-            String key = described.get("thrown") + " " + described.get("code") + " " + text.substring(0, Math.min(text.length(), 600));
+            String text = String.valueOf(described.get("root"));
+            text = text.substring(0, Math.min(text.length(), KEPT_TEXT));
+            String key = described.get("thrown") + " " + described.get("code") + " " + text;
             count(failures, failures.size() < KEPT_ERRORS || failures.containsKey(key) ? key : "further kinds");
         }
         worstNanos.accumulateAndGet(System.nanoTime() - begin, Math::max);
