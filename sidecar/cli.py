@@ -1,6 +1,7 @@
 """The command line; the only module that knows click.
 
-Exit codes: 0 fine, 2 usage or configuration, 1 anything else.
+Exit codes: 0 fine, 2 usage or configuration, 1 anything else. What only one command needs is
+imported by that command: `check` has no use for an event loop.
 """
 
 from __future__ import annotations
@@ -9,11 +10,9 @@ import json
 import os
 import platform
 import sys
-import urllib.error
 import urllib.parse
-import urllib.request
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -23,10 +22,11 @@ from sidecar.settings.document import MAX_TEXT
 from sidecar.settings.json_schema import settings_schema
 from sidecar.settings.reader import read_settings
 from sidecar.settings.schema import Settings
+from sidecar.telemetry.build import build_kind
 
 DEFAULT_ADMIN: Final = "http://127.0.0.1:15021"
-ADMIN_TIMEOUT: Final = 10.0
-MAX_ANSWER: Final = 64 * 1024 * 1024  # bytes; an explanation of 100,000 instances is a few MiB
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
 
 _config_option: Final = click.option(
     "--config",
@@ -53,7 +53,7 @@ def run(config: Path) -> None:
     try:
         serve(settings)
     except SidecarError as error:
-        _fail(str(error), 1)
+        _fail(str(error), EXIT_FAILED)
 
 
 @cli.command()
@@ -85,7 +85,7 @@ def demo(registry: str) -> None:
     try:
         sys.exit(tell(registry, click.echo))
     except SidecarError as error:
-        _fail(str(error), 1)
+        _fail(str(error), EXIT_FAILED)
 
 
 @cli.command()
@@ -103,7 +103,13 @@ def explain(
             raise click.BadParameter(f"{text!r} is not of the form K=V", param_hint="--attachment")
     query = [("service", service), ("method", method)]
     query += [("attachment", text) for text in attachments]
-    answer = _ask(f"{admin.rstrip('/')}/explain?{urllib.parse.urlencode(query)}")
+    from sidecar.admin.client import ask
+    from sidecar.admin.explained import explanation_table
+
+    try:
+        answer = ask(f"{admin.rstrip('/')}/explain?{urllib.parse.urlencode(query)}")
+    except SidecarError as error:
+        _fail(str(error), EXIT_FAILED)
     click.echo(json.dumps(answer, indent=2) if as_json else explanation_table(answer))
 
 
@@ -118,8 +124,21 @@ def main() -> None:
     cli(prog_name="sidecar")
 
 
-def build_kind() -> str:
-    """Return ``compiled`` or ``pure``: whether the hot path runs as C."""
-    from sidecar.model import service
+def _settings(path: Path) -> Settings:
+    """Read the file; ends the program with code 2 when it is not good."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(4 * MAX_TEXT + 1).decode()  # UTF-8 has up to four bytes a character
+    except OSError as error:
+        _fail(f"{path}: {error.strerror}", EXIT_USAGE)
+    except UnicodeDecodeError as error:
+        _fail(f"{path}:1:1: not UTF-8 (byte {error.start})", EXIT_USAGE)
+    try:
+        return read_settings(text, str(path), os.environ)
+    except ConfigError as error:
+        _fail(str(error), EXIT_USAGE)
 
-    return "pure" if str(service.__file__).endswith(".py") else "compiled"
+
+def _fail(text: str, code: int) -> NoReturn:
+    click.echo(text, err=True)
+    sys.exit(code)

@@ -2,9 +2,9 @@
 
 The plan lists instances as ``NAME[=TAG]``, separated by commas; each listens on a free port of its
 own. With a ZooKeeper URL they register there, as Dubbo providers do. Once all is up the process
-prints one JSON object, NAME -> provider URL. A line ``weight NAME NUMBER`` on its input registers an
-instance with a new weight and prints the object again; the end of its input ends the process, so
-that no provider outlives the demo.
+prints one JSON object, NAME -> provider URL. A line ``weight NAME NUMBER`` on its input registers
+an instance with a new weight and prints the object again; the end of its input ends the process,
+so that no provider outlives the demo.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import json
 import sys
 import time
-from typing import Final, final
+from typing import Final, cast, final
 
 from sidecar.demo.nodes import ZooKeeperNodes
 from sidecar.demo.wire import INTERFACE, MAX_PAYLOAD, METHOD, greet_reply
@@ -34,23 +34,22 @@ class GreeterConnection(asyncio.Protocol):
     def __init__(self, name: str) -> None:
         self._name = name
         self._frames = FrameReader(MAX_PAYLOAD)
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport for answers."""
-        assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """Answer every whole request in the bytes so far."""
-        assert self._transport is not None
+        transport = cast("asyncio.Transport", self._transport)
         for frame in self._frames.feed(data):
             if frame.is_event and frame.is_two_way:
-                self._transport.write(heartbeat_reply(frame))
+                transport.write(heartbeat_reply(frame))
             elif frame.is_request and frame.is_two_way:
-                self._transport.write(greet_reply(frame, f"Hello from {self._name}"))
+                transport.write(greet_reply(frame, f"Hello from {self._name}"))
         if self._frames.broken:
-            self._transport.close()
+            transport.close()
 
 
 @final

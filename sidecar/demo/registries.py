@@ -70,25 +70,24 @@ class FileRegistry:
 class ZooKeeperRegistry:
     """A ZooKeeper; the providers' nodes are their own and end with them."""
 
-    def __init__(self, name: str, url: str) -> None:
+    def __init__(self, name: str, url: str, nodes: ZooKeeperNodes) -> None:
         self.name = name
         self.url = self.provider_url = url
-        self._nodes: ZooKeeperNodes | None = None
+        self._nodes = nodes
 
-    async def connect(self) -> None:
+    @classmethod
+    async def connect(cls, name: str, url: str) -> ZooKeeperRegistry:
         """Open the demo's own session; raises RegistryError when nothing answers."""
-        self._nodes = await asyncio.to_thread(ZooKeeperNodes, self.url)
+        return cls(name, url, await asyncio.to_thread(ZooKeeperNodes, url))
 
     async def registered(self, zone: str, urls: Iterable[str]) -> None:
         """Nothing to do: providers register themselves."""
 
     async def put_rule(self, text: str) -> None:
         """Write the rule node."""
-        assert self._nodes is not None
         await asyncio.to_thread(self._nodes.put_rule, RULE, text)
 
     async def close(self) -> None:
         """Delete what the demo wrote and end the session."""
-        if self._nodes is not None:
-            await asyncio.to_thread(self._nodes.remove_root)
-            await asyncio.to_thread(self._nodes.close)
+        await asyncio.to_thread(self._nodes.remove_root)
+        await asyncio.to_thread(self._nodes.close)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 from urllib.parse import urlencode
 
 from sidecar.admin.client import ask
@@ -24,6 +23,7 @@ READY_LIMIT: Final = 15.0  # seconds for a process to come up or a change to arr
 STOP_LIMIT: Final = 10.0
 POLL: Final = 0.1
 
+_LOG: Final = "sidecar.log"
 _CONFIG: Final = """\
 consumer:
   application: demo-web
@@ -48,28 +48,39 @@ admin:
 class ZoneProcess:
     """The providers of one zone."""
 
-    def __init__(self, zone: str, registry: DemoRegistry) -> None:
+    def __init__(
+        self, zone: str, registry: DemoRegistry, process: asyncio.subprocess.Process
+    ) -> None:
         self._zone = zone
         self._registry = registry
-        self._process: asyncio.subprocess.Process | None = None
+        self._process = process
         self.urls: dict[str, str] = {}
 
-    async def start(self) -> None:
-        """Start the process and wait until its instances are registered."""
-        self._process = await asyncio.create_subprocess_exec(
+    @classmethod
+    async def start(cls, zone: str, registry: DemoRegistry) -> ZoneProcess:
+        """Start the process; `await_urls` returns once its instances are registered."""
+        process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "sidecar.demo.provider"),
-            *(self._zone, ZONES[self._zone], self._registry.provider_url),
+            *(zone, ZONES[zone], registry.provider_url),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        await self._read_urls()
+        return cls(zone, registry, process)
+
+    async def await_urls(self) -> None:
+        """Read what the process registered."""
+        output = cast("asyncio.StreamReader", self._process.stdout)
+        async with asyncio.timeout(READY_LIMIT):
+            line = await output.readline()
+        if not line:
+            raise SidecarError(f"the providers of zone {self._zone} did not start")
+        self.urls = json.loads(line)
+        await self._registry.registered(self._zone, self.urls.values())
 
     async def set_weight(self, name: str, weight: int) -> None:
         """Let an instance register a new weight."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"weight {name} {weight}\n".encode())
-        await self._read_urls()
+        cast("asyncio.StreamWriter", self._process.stdin).write(f"weight {name} {weight}\n".encode())
+        await self.await_urls()
 
     def address(self, name: str) -> str:
         """Return ``host:port`` of an instance."""
@@ -77,49 +88,48 @@ class ZoneProcess:
 
     async def kill(self) -> None:
         """End the process without any farewell, as a power cut would."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process.returncode is None:
             self._process.kill()
-            await self._process.wait()
-
-    async def _read_urls(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        async with asyncio.timeout(READY_LIMIT):
-            line = await self._process.stdout.readline()
-        if not line:
-            raise SidecarError(f"the providers of zone {self._zone} did not start")
-        self.urls = json.loads(line)
-        await self._registry.registered(self._zone, self.urls.values())
+        await self._process.wait()
 
 
 @final
 class SidecarProcess:
-    """The sidecar, run as users run it."""
+    """The sidecar, run as users run it, from a configuration file in the demo's directory."""
 
-    def __init__(self, directory: Path, registry_url: str) -> None:
-        self.port = free_port()
-        self.admin = f"http://127.0.0.1:{free_port()}"
-        self.config = directory / "sidecar.yaml"
-        self._log = directory / "sidecar.log"
-        self._process: asyncio.subprocess.Process | None = None
-        self.config.write_text(
-            _CONFIG.format(
-                port=self.port,
-                admin_port=self.admin.rpartition(":")[2],
-                url=registry_url,
-                interface=INTERFACE,
-            )
+    def __init__(self, directory: Path, process: asyncio.subprocess.Process, admin: str) -> None:
+        self.admin = admin
+        self._directory = directory
+        self._process = process
+
+    @classmethod
+    async def start(cls, directory: Path, registry_url: str, port: int) -> SidecarProcess:
+        """Start the process; `await_ready` returns once it can take calls."""
+        config = directory / "sidecar.yaml"
+        admin_port = free_port()
+        config.write_text(
+            _CONFIG.format(port=port, admin_port=admin_port, url=registry_url, interface=INTERFACE)
         )
-
-    async def start(self) -> None:
-        """Start the sidecar and wait until it is ready."""
-        with self._log.open("wb") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "sidecar", "run", "--config", str(self.config)),
+        with (directory / _LOG).open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "sidecar", "run", "--config", str(config)),
                 stdout=log,
                 stderr=log,
             )
-        await wait_for(self._is_ready, "the sidecar to be ready", self.log_tail)
+        return cls(directory, process, f"http://127.0.0.1:{admin_port}")
+
+    async def await_ready(self) -> None:
+        """Wait until the sidecar says that it is ready."""
+
+        async def is_ready() -> bool:
+            if self._process.returncode is not None:
+                raise SidecarError(f"the sidecar ended at once:\n{self.log_tail()}")
+            try:
+                return bool((await asyncio.to_thread(ask, f"{self.admin}/readyz"))["ready"])
+            except SidecarError:
+                return False
+
+        await wait_for(is_ready, "the sidecar to be ready", self.log_tail)
 
     async def explain(self, tag: str = "") -> dict[str, Any]:
         """Ask where a call would go."""
@@ -130,8 +140,6 @@ class SidecarProcess:
 
     async def stop(self) -> int | None:
         """Ask the sidecar to end, as Kubernetes does, and return its exit code."""
-        if self._process is None:
-            return None
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -144,40 +152,42 @@ class SidecarProcess:
 
     def log_tail(self) -> str:
         """Return the end of the sidecar's log."""
-        return self._log.read_text(errors="replace")[-2000:]
-
-    async def _is_ready(self) -> bool:
-        if self._process is not None and self._process.returncode is not None:
-            raise SidecarError(f"the sidecar ended at once:\n{self.log_tail()}")
-        try:
-            return bool((await asyncio.to_thread(ask, f"{self.admin}/readyz"))["ready"])
-        except SidecarError:
-            return False
+        return (self._directory / _LOG).read_text(errors="replace")[-2000:]
 
 
 @final
 class Stage:
     """All processes of one demo."""
 
-    def __init__(self, directory: Path, registry: DemoRegistry) -> None:
+    def __init__(self, registry: DemoRegistry, port: int) -> None:
         self.registry = registry
-        self.zones = {zone: ZoneProcess(zone, registry) for zone in ZONES}
-        self.sidecar = SidecarProcess(directory, registry.url)
-        self.consumer = Consumer("127.0.0.1", self.sidecar.port)
+        self.port = port
+        self.consumer = Consumer("127.0.0.1", port)
+        self.zones: dict[str, ZoneProcess] = {}
+        self._sidecar: SidecarProcess | None = None
 
-    async def start(self) -> None:
-        """Start providers, then the sidecar."""
-        await asyncio.gather(*(zone.start() for zone in self.zones.values()))
-        await self.sidecar.start()
+    @property
+    def sidecar(self) -> SidecarProcess:
+        """The sidecar; there is one once `start` has returned."""
+        return cast("SidecarProcess", self._sidecar)
+
+    async def start(self, directory: Path) -> None:
+        """Start providers, then the sidecar, and wait until calls can be made."""
+        for zone in ZONES:
+            self.zones[zone] = await ZoneProcess.start(zone, self.registry)
+        for process in self.zones.values():
+            await process.await_urls()
+        self._sidecar = await SidecarProcess.start(directory, self.registry.url, self.port)
+        await self.sidecar.await_ready()
 
     async def close(self) -> None:
         """End what is still running."""
         self.consumer.close()
-        await self.sidecar.stop()
+        if self._sidecar is not None:
+            await self._sidecar.stop()
         for zone in self.zones.values():
             await zone.kill()
-        with contextlib.suppress(SidecarError):
-            await self.registry.close()
+        await self.registry.close()
 
 
 async def wait_for(
@@ -186,7 +196,7 @@ async def wait_for(
     """Look again and again until it is so; raises SidecarError when it takes too long."""
     try:
         async with asyncio.timeout(READY_LIMIT):
-            while not await is_so():
+            while not await is_so():  # noqa: ASYNC110 - what is waited for is another process
                 await asyncio.sleep(POLL)
     except TimeoutError:
         raise SidecarError(f"waited {READY_LIMIT:g} s for {what}\n{detail()}") from None

@@ -15,7 +15,7 @@ from sidecar.admin.explained import explanation_table
 from sidecar.demo.consumer import Tally
 from sidecar.demo.registries import DemoRegistry, FileRegistry, ZooKeeperRegistry
 from sidecar.demo.stage import Stage, wait_for
-from sidecar.demo.zookeeper import PrivateZooKeeper, find_class_path
+from sidecar.demo.zookeeper import PrivateZooKeeper, find_class_path, free_port
 from sidecar.model.errors import SidecarError
 from sidecar.settings.forms import parse_registry_url
 
@@ -48,45 +48,52 @@ def tell(registry: str, say: Say) -> int:
 
 
 async def _tell(directory: Path, registry: str, say: Say) -> None:
-    server, demo_registry = await _open_registry(directory, registry, say)
-    stage = Stage(directory, demo_registry)
+    server = await _start_zookeeper(directory, registry, say)
     try:
-        story = _Story(stage, say)
-        await story.begin()
-        for number, step in enumerate(story.steps, 1):
-            say(f"\n{number}. {step.__doc__}")
-            await step()
+        stage = Stage(await _open_registry(directory, registry, server), free_port())
+        try:
+            story = _Story(stage, say)
+            await story.begin(directory)
+            for number, step in enumerate(story.steps, 1):
+                say(f"\n{number}. {step.__doc__}")
+                await step()
+        finally:
+            await stage.close()
     finally:
-        await stage.close()
         if server is not None:
             await server.stop()
 
 
-async def _open_registry(
-    directory: Path, registry: str, say: Say
-) -> tuple[PrivateZooKeeper | None, DemoRegistry]:
-    """Return the registry that was asked for, else the best this machine has."""
-    if registry.startswith("zookeeper:"):
-        hosts = parse_registry_url(registry).hosts
-        names = ",".join(f"{host}:{port}" for host, port in hosts)
-        # A root of its own: the demo writes and deletes, and must not meet a real fleet.
-        given = ZooKeeperRegistry(
-            f"ZooKeeper {names}", f"zookeeper://{names}/sidecar-demo-{os.getpid()}"
-        )
-        await given.connect()
-        return None, given
-    class_path = find_class_path() if registry != "file" else ""
+async def _start_zookeeper(directory: Path, registry: str, say: Say) -> PrivateZooKeeper | None:
+    """Start a server of our own when no registry was named and this machine has the means."""
+    class_path = find_class_path() if not registry else ""
     if not class_path:
-        return None, FileRegistry(directory / "registry.yaml")
+        return None
     say("Starting a private ZooKeeper ...")
     server = PrivateZooKeeper(directory, class_path)
     await server.start()
-    private = ZooKeeperRegistry(
-        f"private ZooKeeper at 127.0.0.1:{server.port}",
-        f"zookeeper://127.0.0.1:{server.port}/dubbo",
-    )
-    await private.connect()
-    return server, private
+    return server
+
+
+async def _open_registry(
+    directory: Path, registry: str, server: PrivateZooKeeper | None
+) -> DemoRegistry:
+    if server is not None:
+        place = f"127.0.0.1:{server.port}"
+        url = f"zookeeper://{place}/dubbo"
+        return await ZooKeeperRegistry.connect(f"private ZooKeeper at {place}", url)
+    if registry in ("", "file"):
+        return FileRegistry(directory / "registry.yaml")
+    try:
+        parts = parse_registry_url(registry)
+    except ValueError as error:
+        raise SidecarError(str(error)) from None
+    if parts.scheme != "zookeeper":
+        raise SidecarError("the demo takes a zookeeper:// URL, or `file` for a file of its own")
+    hosts = ",".join(f"{host}:{port}" for host, port in parts.hosts)
+    # A root of its own: the demo writes and deletes, and must not meet a real fleet.
+    url = f"zookeeper://{hosts}/sidecar-demo-{os.getpid()}"
+    return await ZooKeeperRegistry.connect(f"ZooKeeper at {hosts}", url)
 
 
 @final
@@ -105,16 +112,16 @@ class _Story:
             self.farewell,
         )
 
-    async def begin(self) -> None:
+    async def begin(self, directory: Path) -> None:
         """Start everything and say what runs where."""
         self._say(f"registry   {self._stage.registry.name}")
-        await self._stage.start()
+        await self._stage.start(directory)
         for zone, process in self._stage.zones.items():
             places = ", ".join(
                 f"{name} :{process.address(name).rpartition(':')[2]}" for name in process.urls
             )
             self._say(f"zone {zone}  {places}")
-        self._say(f"sidecar    dubbo://127.0.0.1:{self._stage.sidecar.port}")
+        self._say(f"sidecar    dubbo://127.0.0.1:{self._stage.port}")
         self._say(f"admin      {self._stage.sidecar.admin}")
         self._say("consumer   application demo-web, zone bj-a")
 

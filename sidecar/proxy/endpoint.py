@@ -165,9 +165,7 @@ class Endpoint(UpstreamOwner):
         if self.is_retired:
             return
         context.unavailable[self.address] = BACKING_OFF
-        delay = backoff(
-            self._failures, context.backoff_min, context.backoff_max, context.random()
-        )
+        delay = backoff(self._failures, context.backoff_min, context.backoff_max, context.random())
         self._cancel_retry()
         self._retry = context.call_later(delay, self._try_again)
 

@@ -84,9 +84,7 @@ class Settlement:
             self.counters.count("oneway_dropped", token)
             return
         self._unknown.settle(result, 0.0)
-        downstream.send(
-            local_reply.status_reply(frame.id8, STATUS_BAD_REQUEST, token, "", why)
-        )
+        downstream.send(local_reply.status_reply(frame.id8, STATUS_BAD_REQUEST, token, "", why))
 
     def refuse_unroutable(self, call: Call, token: str, now: float) -> None:
         """Reply that no instance is eligible, and why."""

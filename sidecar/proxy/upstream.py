@@ -174,7 +174,10 @@ class Upstream(Link):
         if frame.is_two_way:
             self.answer(
                 local_reply.status_reply(
-                    frame.id8, STATUS_BAD_REQUEST, reason.UNSUPPORTED, "",
+                    frame.id8,
+                    STATUS_BAD_REQUEST,
+                    reason.UNSUPPORTED,
+                    "",
                     "a provider cannot call back through the sidecar",
                 )  # fmt: skip
             )
