@@ -12,8 +12,10 @@ def explanation_table(explanation: dict[str, Any]) -> str:
     """Return one line per step, then who may be picked, by what, and why nobody, if so."""
     lines = [f"{explanation['service']}, snapshot {explanation['epoch']}"]
     rows = [("router", "in", "out", "reason")]
-    for step in explanation["steps"]:
-        rows.append((step["router"], str(step["in"]), str(step["out"]), step["reason"]))
+    rows += [
+        (step["router"], str(step["in"]), str(step["out"]), step["reason"])
+        for step in explanation["steps"]
+    ]
     lines += _aligned(rows)
     eligible = explanation["eligible"]
     shown = ", ".join(eligible[:MAX_ADDRESSES])

@@ -79,7 +79,8 @@ class ZoneProcess:
 
     async def set_weight(self, name: str, weight: int) -> None:
         """Let an instance register a new weight."""
-        cast("asyncio.StreamWriter", self._process.stdin).write(f"weight {name} {weight}\n".encode())
+        process_input = cast("asyncio.StreamWriter", self._process.stdin)
+        process_input.write(f"weight {name} {weight}\n".encode())
         await self.await_urls()
 
     def address(self, name: str) -> str:
