@@ -195,9 +195,7 @@ def record_version(version: Version, directory: Path, zookeeper: ZooKeeperServer
             timed = consumer.refer(relay.url + query, timeout=2345)
             with_timeout: Exchange = ("timeout", "hello(String), timeout of 2345 ms configured", {})
             record_exchanges(book, relay, timed, (with_timeout,), prefix)
-            countdown = consumer.refer(
-                relay.url + query, timeout=2345, **COUNTDOWN
-            )
+            countdown = consumer.refer(relay.url + query, timeout=2345, **COUNTDOWN)
             counted: Exchange = ("countdown", "hello(String) with enable-timeout-countdown", {})
             record_exchanges(book, relay, countdown, (counted,), prefix)
             for reference in (plain, generic, timed, countdown):
