@@ -6,6 +6,7 @@ from typing import Final, final
 
 DEFAULT_WEIGHT: Final = 100
 DEFAULT_WARMUP_MS: Final = 600_000
+UNASSIGNED: Final = -1  # the id of an instance that no table has taken yet
 
 
 @final
@@ -59,6 +60,36 @@ class Instance:
         self.parameters: Final = parameters
         self.method_weights: Final = method_weights
         self.method_timeouts: Final = method_timeouts
+
+    def with_id(self, id: int) -> Instance:  # noqa: A002
+        """Return the same registration under another id."""
+        return Instance(
+            id, self.protocol, self.host, self.port, self.path, self.interface, self.version,
+            self.group, self.application, self.tag, self.token, self.weight, self.started_ms,
+            self.warmup_ms, self.timeout_ms, self.parameters, self.method_weights,
+            self.method_timeouts,
+        )  # fmt: skip
+
+    def is_same(self, other: Instance) -> bool:
+        """Tell whether both say the same in every field but the id."""
+        return (
+            self.protocol == other.protocol
+            and self.address == other.address
+            and self.path == other.path
+            and self.interface == other.interface
+            and self.version == other.version
+            and self.group == other.group
+            and self.application == other.application
+            and self.tag == other.tag
+            and self.token == other.token
+            and self.weight == other.weight
+            and self.started_ms == other.started_ms
+            and self.warmup_ms == other.warmup_ms
+            and self.timeout_ms == other.timeout_ms
+            and self.parameters == other.parameters
+            and self.method_weights == other.method_weights
+            and self.method_timeouts == other.method_timeouts
+        )
 
     def __repr__(self) -> str:
         return f"Instance({self.id} {self.protocol}://{self.address} {self.interface})"

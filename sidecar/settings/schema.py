@@ -1,7 +1,8 @@
 """The schema of the configuration file: one frozen struct per section, defaults included.
 
 These structs are the only definition: the reader, the JSON Schema for editors and the documentation
-test are derived from them. Durations are in seconds and sizes in bytes once read.
+test are derived from them. Durations are in seconds and sizes in bytes once read. ``form`` names a
+parser of `settings.forms`, ``unique`` the key that must differ between the items of a list.
 """
 
 from __future__ import annotations
@@ -15,6 +16,26 @@ from sidecar.settings.units import Duration, Size
 MIB = 1024 * 1024
 
 
+def about(description: str, **rules: str | bool) -> Meta:
+    """Say what a field is for; ``rules`` name the reader's own checks."""
+    return Meta(description=description, extra=rules or None)
+
+
+def form(name: str, *examples: str) -> Meta:
+    """Say which parser of `settings.forms` a text must pass."""
+    return Meta(extra={"form": name}, examples=list(examples))
+
+
+Address = Annotated[str, form("address", "127.0.0.1:20880")]
+Network = Annotated[str, form("network", "10.0.0.0/8")]
+RegistryLink = Annotated[
+    str,
+    form("registry", "zookeeper://zk1:2181,zk2:2181/dubbo", "file:///etc/sidecar/registry.yaml"),
+]
+RouterSwitch = Annotated[str, form("router", "-tag")]
+ServiceName = Annotated[str, form("service", "gray/org.example.Order:1.0.0")]
+
+
 class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What all sections share: immutable, keyword-only, unknown keys are errors."""
 
@@ -22,133 +43,232 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Consumer(Section, frozen=True, kw_only=True):
     """Who the calling application is."""
 
-    application: str = ""
-    parameters: dict[str, str] = {}
-    tag: str = ""
-    router: str = ""
+    application: Annotated[str, about("Name of the consumer application, as rules know it.")] = ""
+    parameters: Annotated[
+        dict[str, str], about("What the consumer says about itself, such as its zone.")
+    ] = {}
+    tag: Annotated[str, about("dubbo.tag for calls that carry none.")] = ""
+    router: Annotated[
+        RouterSwitch, about('Router switch as in Dubbo: "-tag" turns a router off.')
+    ] = ""
 
 
 class Listener(Section, frozen=True, kw_only=True):
     """One local address that consumers call."""
 
-    protocol: Literal["dubbo"] = "dubbo"
-    address: str = "127.0.0.1:20880"
-    default_service: str = ""
+    protocol: Annotated[
+        Literal["dubbo"], about("Protocol that consumers speak on this address.")
+    ] = "dubbo"
+    address: Annotated[Address, about("Where to listen, host:port.")] = "127.0.0.1:20880"
+    default_service: Annotated[
+        str,
+        about(
+            "Service for calls whose serialization hides it; empty: they are refused.",
+            form="service",
+            may_be_empty=True,
+        ),
+    ] = ""
 
 
 class Registry(Section, frozen=True, kw_only=True):
     """One registry, by URL: ``zookeeper://host:port,.../root`` or ``file:///path``."""
 
-    name: str
-    url: str
-    coalesce: Duration = Duration(1.0)
-    session_timeout: Duration = Duration(30.0)
-    required: bool = False
-    allow_networks: list[str] = []
-    username: str = ""
-    password: str = ""
+    name: Annotated[
+        str, about("Name in logs, metrics and /readyz."), Meta(min_length=1, max_length=64)
+    ]
+    url: Annotated[RegistryLink, about("zookeeper://host:port,.../root or file:///path.")]
+    coalesce: Annotated[
+        Duration,
+        about("Delay from the first change event to the one read that serves them all."),
+    ] = Duration(1.0)
+    session_timeout: Annotated[
+        Duration, about("ZooKeeper session timeout, as asked of the server.", is_positive=True)
+    ] = Duration(30.0)
+    required: Annotated[
+        bool, about("Not ready until every preloaded service was read from here.")
+    ] = False
+    allow_networks: Annotated[
+        list[Network],
+        about("Provider networks to accept although refused by default."),
+    ] = []
+    username: Annotated[str, about("ZooKeeper digest user; empty: none.")] = ""
+    password: Annotated[str, about("ZooKeeper digest password.")] = ""
 
 
 class ServiceOverride(Section, frozen=True, kw_only=True):
     """What the configuration changes for one service."""
 
-    timeout: Duration | None = None
-    idempotent: list[str] = []
-    router: str | None = None
+    timeout: Annotated[Duration | None, about("Call limit instead of timeouts.call.")] = None
+    idempotent: Annotated[
+        list[str], about("Methods that may be sent again after a lost connection.")
+    ] = []
+    router: Annotated[RouterSwitch | None, about("Router switch instead of consumer.router.")] = (
+        None
+    )
 
 
 class Services(Section, frozen=True, kw_only=True):
     """Which services are watched, when, and for how long."""
 
-    on_demand: bool = True
-    preload: list[str] = []
-    wait: Duration = Duration(3.0)
-    idle_release: Duration = Duration(1800.0)
-    max_services: Annotated[int, Meta(ge=1, le=100_000)] = 2000
-    max_waiting: Annotated[int, Meta(ge=1, le=100_000)] = 1000
-    overrides: dict[str, ServiceOverride] = {}
+    on_demand: Annotated[bool, about("Subscribe to a service at its first call.")] = True
+    preload: Annotated[
+        list[ServiceName],
+        about("Services to subscribe to at the start."),
+    ] = []
+    wait: Annotated[Duration, about("How long a call waits for the first list of its service.")] = (
+        Duration(3.0)
+    )
+    idle_release: Annotated[
+        Duration, about("A service without calls for this long is released.", is_positive=True)
+    ] = Duration(1800.0)
+    max_services: Annotated[int, about("Services watched at once."), Meta(ge=1, le=100_000)] = 2000
+    max_waiting: Annotated[
+        int, about("Calls that wait for a first list at once."), Meta(ge=1, le=100_000)
+    ] = 1000
+    overrides: Annotated[
+        dict[ServiceName, ServiceOverride], about("Settings of single services.")
+    ] = {}
 
 
 class Nearby(Section, frozen=True, kw_only=True):
     """The same-data-centre router."""
 
-    enabled: bool = True
-    key: str = "zone"
-    mode: Literal["ratio", "count"] = "ratio"
-    threshold: Annotated[int, Meta(ge=0)] = 30
-    force: bool = False
+    enabled: Annotated[bool, about("Prefer instances of the same place.")] = True
+    key: Annotated[
+        str, about("Parameter that names the place, on both sides."), Meta(min_length=1)
+    ] = "zone"
+    mode: Annotated[
+        Literal["ratio", "count"],
+        about("What threshold counts: percent of the instances, or instances."),
+    ] = "ratio"
+    threshold: Annotated[
+        int, about("Below this, calls go to all places."), Meta(ge=0, le=1_000_000)
+    ] = 30
+    force: Annotated[bool, about("Never leave the own place.")] = False
 
 
 class Routing(Section, frozen=True, kw_only=True):
     """The router chain."""
 
-    nearby: Nearby = field(default_factory=Nearby)
-    max_rule_size: Size = Size(256 * 1024)
+    nearby: Annotated[Nearby, about("The same-data-centre router.")] = field(default_factory=Nearby)
+    max_rule_size: Annotated[
+        Size, about("Larger rule documents are refused.", is_positive=True)
+    ] = Size(256 * 1024)
 
 
 class Timeouts(Section, frozen=True, kw_only=True):
     """Time limits; a call limit of 0 leaves only the consumer's and the provider's own."""
 
-    connect: Duration = Duration(1.0)
-    call: Duration = Duration(0.0)
+    connect: Annotated[Duration, about("Limit of one connection attempt.", is_positive=True)] = (
+        Duration(1.0)
+    )
+    call: Annotated[
+        Duration,
+        about("Limit of a call that brings none; 0s: none from here."),
+    ] = Duration(0.0)
 
 
 class Upstream(Section, frozen=True, kw_only=True):
     """Connections to provider instances."""
 
-    connections: Annotated[int, Meta(ge=1, le=64)] = 1
-    warm: Annotated[int, Meta(ge=0, le=64)] = 0
-    heartbeat: Duration = Duration(60.0)
-    reconnect_after: Duration = Duration(180.0)
-    idle_close: Duration = Duration(300.0)
-    backoff_min: Duration = Duration(0.1)
-    backoff_max: Duration = Duration(10.0)
+    connections: Annotated[
+        int, about("Shared connections to each instance."), Meta(ge=1, le=64)
+    ] = 1
+    warm: Annotated[int, about("Connections opened before the first call."), Meta(ge=0, le=64)] = 0
+    heartbeat: Annotated[
+        Duration, about("Heartbeat after this long without a read.", is_positive=True)
+    ] = Duration(60.0)
+    reconnect_after: Annotated[
+        Duration, about("A connection silent for this long is dropped.", is_positive=True)
+    ] = Duration(180.0)
+    idle_close: Annotated[
+        Duration, about("A connection without calls for this long is closed.", is_positive=True)
+    ] = Duration(300.0)
+    backoff_min: Annotated[
+        Duration, about("First pause after a failed connection attempt.", is_positive=True)
+    ] = Duration(0.1)
+    backoff_max: Annotated[
+        Duration, about("Longest pause between connection attempts.", is_positive=True)
+    ] = Duration(10.0)
 
 
 class Limits(Section, frozen=True, kw_only=True):
     """Caps: each protects the sidecar's memory from one kind of peer."""
 
-    max_payload: Size = Size(8 * MIB)
-    max_consumers: Annotated[int, Meta(ge=1)] = 1024
-    max_inflight_per_consumer: Annotated[int, Meta(ge=1)] = 4096
-    consumer_buffer: Size = Size(16 * MIB)
-    consumer_stall: Duration = Duration(30.0)
-    upstream_buffer: Size = Size(16 * MIB)
+    max_payload: Annotated[
+        Size, about("Largest body of a request or a reply.", is_positive=True)
+    ] = Size(8 * MIB)
+    max_consumers: Annotated[int, about("Consumer connections."), Meta(ge=1)] = 1024
+    max_inflight_per_consumer: Annotated[
+        int, about("Calls in flight on one consumer connection."), Meta(ge=1)
+    ] = 4096
+    consumer_buffer: Annotated[
+        Size, about("Unread replies kept for one consumer before it is paused.", is_positive=True)
+    ] = Size(16 * MIB)
+    consumer_stall: Annotated[
+        Duration, about("A consumer that reads nothing for this long is closed.", is_positive=True)
+    ] = Duration(30.0)
+    upstream_buffer: Annotated[
+        Size, about("Unsent requests kept for one provider connection.", is_positive=True)
+    ] = Size(16 * MIB)
 
 
 class Drain(Section, frozen=True, kw_only=True):
     """The end of the process: serve until consumers are quiet for ``idle``, at most ``grace``."""
 
-    grace: Duration = Duration(25.0)
-    idle: Duration = Duration(5.0)
+    grace: Annotated[Duration, about("Longest time from SIGTERM to the end.")] = Duration(25.0)
+    idle: Annotated[Duration, about("Consumers quiet for this long end the wait.")] = Duration(5.0)
 
 
 class Admin(Section, frozen=True, kw_only=True):
     """The admin server."""
 
-    address: str = "127.0.0.1:15021"
+    address: Annotated[Address, about("Probes, metrics, services and explain; host:port.")] = (
+        "127.0.0.1:15021"
+    )
 
 
 class Log(Section, frozen=True, kw_only=True):
     """Logging."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["text", "json"] = "text"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], about("Least severity written.")
+    ] = "info"
+    format: Annotated[
+        Literal["text", "json"], about("One line of text or one JSON object per record.")
+    ] = "text"
 
 
 class Settings(Section, frozen=True, kw_only=True):
     """The whole configuration file."""
 
-    consumer: Consumer = field(default_factory=Consumer)
-    listeners: list[Listener] = field(default_factory=lambda: [Listener()])
-    registries: list[Registry] = []
-    services: Services = field(default_factory=Services)
-    routing: Routing = field(default_factory=Routing)
-    balancer: Literal["random"] = "random"
-    no_provider_reply: Literal["status", "exception"] = "status"
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    upstream: Upstream = field(default_factory=Upstream)
-    limits: Limits = field(default_factory=Limits)
-    drain: Drain = field(default_factory=Drain)
-    admin: Admin = field(default_factory=Admin)
-    log: Log = field(default_factory=Log)
+    consumer: Annotated[Consumer, about("Who the calling application is.")] = field(
+        default_factory=Consumer
+    )
+    listeners: Annotated[
+        list[Listener], about("Local addresses that consumers call."), Meta(min_length=1)
+    ] = field(default_factory=lambda: [Listener()])
+    registries: Annotated[
+        list[Registry],
+        about("Where providers register.", unique="name", is_required=True),
+        Meta(min_length=1),
+    ] = []
+    services: Annotated[Services, about("Which services are watched.")] = field(
+        default_factory=Services
+    )
+    routing: Annotated[Routing, about("The router chain.")] = field(default_factory=Routing)
+    balancer: Annotated[Literal["random"], about("How one of the routed instances is picked.")] = (
+        "random"
+    )
+    no_provider_reply: Annotated[
+        Literal["status", "exception"],
+        about("Nothing eligible: error status 60, or an RpcException (no retries)."),
+    ] = "status"
+    timeouts: Annotated[Timeouts, about("Time limits.")] = field(default_factory=Timeouts)
+    upstream: Annotated[Upstream, about("Connections to providers.")] = field(
+        default_factory=Upstream
+    )
+    limits: Annotated[Limits, about("Caps against greedy peers.")] = field(default_factory=Limits)
+    drain: Annotated[Drain, about("The end of the process.")] = field(default_factory=Drain)
+    admin: Annotated[Admin, about("The admin server.")] = field(default_factory=Admin)
+    log: Annotated[Log, about("Logging.")] = field(default_factory=Log)

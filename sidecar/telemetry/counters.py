@@ -18,8 +18,25 @@ DURATION_BOUNDS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 MAX_METHOD_BLOCKS: Final = 2000  # x 25 series each: within what one scrape should return
+MAX_LABEL_SETS: Final = 5000  # of one rarer family: services come and go for as long as we run
+LOOP_LAG_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 UNKNOWN_SERVICE_LABEL: Final = "_unknown"
 OTHER_METHOD_LABEL: Final = "_other"
+
+
+@final
+class Histogram:
+    """Observations in seconds, in buckets with the given upper bounds and one above them."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds: Final = bounds
+        self.buckets: Final[list[int]] = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one observation."""
+        self.buckets[bisect_left(self.bounds, seconds)] += 1
+        self.sum += seconds
 
 
 @final
@@ -52,6 +69,7 @@ class Counters:
         self.no_eligible: Final[dict[tuple[str, str], int]] = {}  # (service, reason)
         self.degraded: Final[dict[tuple[str, str, str], int]] = {}  # (service, router, reason)
         self.named: Final[dict[tuple[str, str], int]] = {}  # (counter name, label value)
+        self.loop_lag: Final = Histogram(LOOP_LAG_BOUNDS)
 
     def method(self, protocol: str, service: str, method: str) -> MethodStats:
         """Return the block of a method, or the shared overflow block when the cap is reached."""
@@ -74,11 +92,17 @@ class Counters:
         self.named[key] = self.named.get(key, 0) + amount
 
     def no_provider(self, service: str, reason: str) -> None:
-        """Count a call that found nothing eligible; the caller caps the service label."""
+        """Count a call that found nothing eligible."""
         key = (service, reason)
+        if key not in self.no_eligible and len(self.no_eligible) >= MAX_LABEL_SETS:
+            self.series_dropped += 1
+            key = (UNKNOWN_SERVICE_LABEL, reason)
         self.no_eligible[key] = self.no_eligible.get(key, 0) + 1
 
     def degrade(self, service: str, router: str, reason: str) -> None:
         """Count a call for which a router returned its wider set on purpose."""
         key = (service, router, reason)
+        if key not in self.degraded and len(self.degraded) >= MAX_LABEL_SETS:
+            self.series_dropped += 1
+            key = (UNKNOWN_SERVICE_LABEL, router, reason)
         self.degraded[key] = self.degraded.get(key, 0) + 1

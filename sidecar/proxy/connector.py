@@ -1,0 +1,85 @@
+"""Opening connections to providers, off the path of the calls.
+
+Host names are resolved by the loop's resolver, which works in threads: a slow name server delays
+the calls that wait for this address, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from sidecar.proxy.endpoint import Endpoint
+from sidecar.proxy.upstream import Upstream
+from sidecar.telemetry.counters import Counters
+
+log = logging.getLogger(__name__)
+
+
+class Connector:
+    """Opens one connection at a time for each endpoint that asks; ``timeout`` is in seconds."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make_link: Callable[[Endpoint], Upstream],
+        timeout: float,
+        clock: Callable[[], float],
+        counters: Counters,
+    ) -> None:
+        self._loop: Final = loop
+        self._make_link: Final = make_link
+        self._timeout: Final = timeout
+        self._clock: Final = clock
+        self._counters: Final = counters
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+
+    def start(self, endpoint: Endpoint) -> None:
+        """Begin to connect; the endpoint is told how it went."""
+        task = self._loop.create_task(self._connect(endpoint))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, endpoint: Endpoint) -> None:
+        def factory() -> asyncio.BaseProtocol:
+            # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
+            return self._make_link(endpoint)  # type: ignore[return-value]
+
+        try:
+            async with asyncio.timeout(self._timeout):
+                transport, link = await self._loop.create_connection(
+                    factory, endpoint.host, endpoint.port
+                )
+        except (OSError, ValueError, OverflowError) as error:  # time-outs and bad names included
+            self._failed(endpoint, str(error) or "timed out")
+            return
+        assert isinstance(link, Upstream)  # noqa: S101 - made by the factory above
+        if link.is_closed or _is_own_end(transport):
+            transport.abort()
+            self._failed(endpoint, "closed at once")
+        else:
+            endpoint.connected(link, self._clock())
+
+    def _failed(self, endpoint: Endpoint, why: str) -> None:
+        self._counters.count("connect_failures")
+        log.debug("no connection to %s: %s", endpoint.address, why)
+        endpoint.connect_failed(self._clock())
+
+    async def stop(self) -> None:
+        """Abandon the attempts under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_own_end(transport: asyncio.Transport) -> bool:
+    """Whether both ends are one socket.
+
+    Linux allows it when a local port of the ephemeral range is dialled that nobody listens on.
+    """
+    return bool(
+        transport.get_extra_info("sockname") == transport.get_extra_info("peername") is not None
+    )

@@ -1,0 +1,277 @@
+"""A provider address: its connections, the calls that wait for one, and whether it may be chosen.
+
+States, as the balancer sees them through the shared ``unavailable`` map:
+
+  usable       not in the map; the first call opens a connection and is parked until it stands
+  DRAINING     the provider said READONLY; calls in flight finish, others go elsewhere; ended by
+               WRITEABLE or a new connection
+  BACKING_OFF  the last attempt to connect failed; tried again on a timer, so that no call pays for it
+
+All services of an address share its connections and its state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, final
+
+from sidecar.balance.pool import BACKING_OFF, DRAINING
+from sidecar.model import outcome, reason
+from sidecar.proxy import local_reply
+from sidecar.proxy.downstream import Call
+from sidecar.proxy.settlement import Settlement
+from sidecar.proxy.upstream import Upstream, UpstreamOwner
+from sidecar.resilience.backoff import backoff
+from sidecar.settings.schema import Limits, Upstream as UpstreamSettings
+
+# Calls that wait for the first connection of an address; their bytes are capped by
+# ``limits.upstream_buffer``, as they are once the connection stands.
+MAX_PARKED: Final = 4096
+
+
+@final
+class EndpointContext:
+    """What all endpoints share: collaborators, the map of unavailable addresses, and settings.
+
+    ``unavailable`` maps addresses to DRAINING or BACKING_OFF. ``connect`` starts to open a
+    connection; ``reroute`` finds another instance for a call and is assigned once, at the start.
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement,
+        upstream: UpstreamSettings,
+        limits: Limits,
+        connect: Callable[[Endpoint], None],
+        call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle],
+        clock: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        self.settlement: Final = settlement
+        self.unavailable: Final[dict[str, int]] = {}
+        self.connect: Final = connect
+        self.reroute: Callable[[Call, float], None] | None = None
+        self.call_later: Final = call_later
+        self.clock: Final = clock
+        self.random: Final = random
+        self.connections: Final[int] = upstream.connections
+        self.warm: Final[int] = upstream.warm
+        self.idle_close: Final[float] = float(upstream.idle_close)
+        self.backoff_min: Final[float] = float(upstream.backoff_min)
+        self.backoff_max: Final[float] = float(upstream.backoff_max)
+        self.max_bytes: Final[int] = int(limits.upstream_buffer)
+
+
+@final
+class Endpoint(UpstreamOwner):
+    """One address. ``links`` are its open connections; a retired one takes no new calls."""
+
+    def __init__(self, address: str, host: str, port: int, context: EndpointContext) -> None:
+        self.address: Final = address
+        self.host: Final = host
+        self.port: Final = port
+        self._context: Final = context
+        self.links: list[Upstream] = []
+        self.is_connecting = False
+        self.is_retired = False
+        self.attempted = 0.0  # when the last attempt to connect began
+        self.last_call = context.clock()
+        self._failures = 0
+        self._retry: asyncio.TimerHandle | None = None
+        self._parked: list[Call] = []
+        self._parked_bytes = 0
+
+    @property
+    def state(self) -> int:
+        """DRAINING, BACKING_OFF, or 0 when usable; a retired address has no entry of its own."""
+        return 0 if self.is_retired else self._context.unavailable.get(self.address, 0)
+
+    @property
+    def parked(self) -> int:
+        """The number of calls that wait for a connection."""
+        return len(self._parked)
+
+    def offer(self, call: Call, now: float) -> bool:
+        """Take a call whose instance lives here; False when it has to go elsewhere."""
+        self.last_call = now
+        links = self.links
+        if not links:
+            return self._park(call, now)
+        link = links[0]
+        if self._context.connections > 1:
+            link = self._least_pending(now)
+        if link.is_full:
+            return False
+        link.forward(call, now)
+        return True
+
+    def _least_pending(self, now: float) -> Upstream:
+        links = self.links
+        best = links[0]
+        for link in links:
+            if len(link.session) < len(best.session):
+                best = link
+        if len(best.session) > 0 and len(links) < self._context.connections:
+            self._connect(now)
+        return best
+
+    def _park(self, call: Call, now: float) -> bool:
+        frame = call.frame
+        if frame is None or len(self._parked) >= MAX_PARKED:
+            return False
+        size = len(frame.raw)
+        if self._parked_bytes + size > self._context.max_bytes:
+            return False
+        self._parked.append(call)
+        self._parked_bytes += size
+        self._connect(now)
+        return True
+
+    def _take_parked(self) -> list[Call]:
+        calls = [call for call in self._parked if not call.is_done]
+        self._parked = []
+        self._parked_bytes = 0
+        return calls
+
+    def _connect(self, now: float) -> None:
+        if self.is_connecting:
+            return
+        self._cancel_retry()
+        self.is_connecting = True
+        self.attempted = now
+        self._context.connect(self)
+
+    def connected(self, link: Upstream, now: float) -> None:
+        """Use a new connection; it clears whatever was known against the address."""
+        self.is_connecting = False
+        self._failures = 0
+        self._clear()
+        self.links.append(link)
+        for call in self._take_parked():
+            link.forward(call, now)
+
+    def connect_failed(self, now: float) -> None:
+        """Leave the address alone for a while and send the waiting calls elsewhere."""
+        self.is_connecting = False
+        if not self.links:
+            self._back_off()
+        for call in self._take_parked():
+            self._move(call, now)
+
+    def _back_off(self) -> None:
+        context = self._context
+        self._failures += 1
+        if self.is_retired:
+            return
+        context.unavailable[self.address] = BACKING_OFF
+        delay = backoff(
+            self._failures, context.backoff_min, context.backoff_max, context.random()
+        )
+        self._cancel_retry()
+        self._retry = context.call_later(delay, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._connect(self._context.clock())
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    def may_be_tried(self, now: float) -> bool:
+        """Whether an address in back-off may get a call when nothing else is left."""
+        return self.is_connecting or now - self.attempted >= self._context.backoff_min
+
+    def _clear(self) -> None:
+        if not self.is_retired:
+            self._context.unavailable.pop(self.address, None)
+
+    def reappeared(self, now: float) -> None:
+        """Try at once: the registry says that the provider has just come back."""
+        if self.state == BACKING_OFF:
+            self._connect(now)
+
+    def retire(self, now: float) -> None:
+        """Take no new calls: the address has left the registry; what is in flight finishes."""
+        self._cancel_retry()
+        self._clear()
+        self.is_retired = True
+        self._reroute(self._take_parked(), now)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left here."""
+        return not self.links and not self.is_connecting and not self._parked
+
+    def is_unused(self, now: float) -> bool:
+        """Whether nobody has wanted this address for long and nothing is left here."""
+        context = self._context
+        return context.warm == 0 and self.is_over and now - self.last_call >= context.idle_close
+
+    def set_draining(self, is_draining: bool, now: float) -> None:
+        """Obey READONLY and WRITEABLE; calls not written yet go elsewhere."""
+        if not is_draining:
+            if self.state == DRAINING:
+                self._clear()
+            return
+        if not self.is_retired:
+            self._context.unavailable[self.address] = DRAINING
+        for link in self.links:
+            self._reroute(link.take_unsent(), now)
+
+    def lost(self, link: Upstream, now: float) -> None:
+        """Never use a connection again: unwritten calls go elsewhere, written ones failed."""
+        if link not in self.links:
+            return
+        self.links.remove(link)
+        if self.state == DRAINING and not self.links:
+            self._back_off()  # it said that it would go
+        for call in link.take_unsent():
+            self._move(call, now)
+        for call in link.session.take_all():
+            call.session = None
+            self._lose(call, now)
+
+    def _lose(self, call: Call, now: float) -> None:
+        if call.is_idempotent and not call.is_resent and call.frame is not None:
+            call.is_resent = True
+            self._move(call, now)
+            return
+        self._context.settlement.refuse(
+            call, STATUS_CHANNEL_INACTIVE, reason.CONNECTION_LOST,
+            f"{self.address} closed the connection", outcome.CONNECTION_LOST, now,
+        )  # fmt: skip
+
+    def _move(self, call: Call, now: float) -> None:
+        call.leave(self.address)
+        self._reroute([call], now)
+
+    def _reroute(self, calls: list[Call], now: float) -> None:
+        reroute = self._context.reroute
+        if reroute is not None:
+            for call in calls:
+                reroute(call, now)
+
+    def check(self, now: float) -> None:
+        """Do what time asks for: heartbeats, idle closing, warm connections."""
+        context = self._context
+        for link in list(self.links):
+            link.check(now)
+            idle = now - link.last_call >= context.idle_close and len(self.links) > context.warm
+            if (idle or self.is_retired) and len(link.session) == 0 and not link.parts:
+                if link in self.links:
+                    self.links.remove(link)
+                if self.state == DRAINING and not self.links:
+                    self._clear()
+                link.close()
+        if len(self.links) < context.warm and self.state == 0 and not self.is_retired:
+            self._connect(now)
+
+    def close(self) -> None:
+        """End every connection and timer."""
+        self.is_retired = True
+        self._cancel_retry()
+        for link in list(self.links):
+            link.abort()

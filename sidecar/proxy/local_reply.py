@@ -1,0 +1,58 @@
+"""The words and bytes of every reply the sidecar makes itself.
+
+A reply text starts with a reason token and names the service, so that one line in the consumer's
+log says what happened and where. Any status but 20 carries exactly one Hessian2 string whatever
+the request used: Dubbo consumers decode it by the id in the reply's own header.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.model import reason
+from sidecar.protocol.dubbo.frame import HESSIAN2, STATUS_SERVICE_NOT_FOUND
+from sidecar.protocol.dubbo.reply import error_reply, exception_reply
+
+NO_INVOKER_AVAILABLE: Final = 6  # RpcException.NO_INVOKER_AVAILABLE_AFTER_FILTER
+
+MAX_NAME: Final = 200  # service names come from the wire; a reply names them, but stays short
+
+NO_PROVIDER_TEXTS: Final = {
+    reason.EMPTY_REGISTRY: "no instance is registered",
+    reason.UNKNOWN_SERVICE: "no registry knows this service",
+    reason.REGISTRY_UNAVAILABLE: "the registry has not answered yet",
+    reason.REGISTRY_NOAUTH: "the registry refuses access",
+    reason.VERSION_MISMATCH: "no instance has this version",
+    reason.GROUP_MISMATCH: "no instance has this group",
+    reason.TAG_FORCED_EMPTY: "no instance has the tag the call insists on",
+    reason.TAG_EMPTY: "no instance fits the tag of the call",
+    reason.NEARBY_FORCED_EMPTY: "no instance is nearby",
+    reason.DISABLED: "all instances are disabled",
+    reason.ALL_DRAINED: "all instances are leaving",
+    reason.READONLY: "all instances are shutting down",
+}
+
+
+def reply_text(token: str, service: str, why: str) -> str:
+    """Return the text of a local reply: token, service, short reason."""
+    name = service if len(service) <= MAX_NAME else service[:MAX_NAME] + "..."
+    return f"{token} {name}: {why}" if name else f"{token}: {why}"
+
+
+def status_reply(id8: bytes, status: int, token: str, service: str, why: str) -> bytes:
+    """Return a reply frame with a status other than 20."""
+    return error_reply(id8, status, reply_text(token, service, why))
+
+
+def no_provider_reply(
+    id8: bytes, serialization: int, token: str, service: str, as_exception: bool
+) -> bytes:
+    """Return the reply to a call for which nothing is eligible.
+
+    As an RpcException (which Java consumers do not retry) it needs the serialization of the
+    request, and Hessian2 is the one written here; other requests get the status form.
+    """
+    text = reply_text(token, service, NO_PROVIDER_TEXTS.get(token, "no instance is eligible"))
+    if as_exception and serialization == HESSIAN2:
+        return exception_reply(id8, serialization, NO_INVOKER_AVAILABLE, text)
+    return error_reply(id8, STATUS_SERVICE_NOT_FOUND, text)

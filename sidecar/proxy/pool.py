@@ -1,0 +1,90 @@
+"""All provider addresses in use, and which of them a call may not be given to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, final
+
+from sidecar.balance.pool import BACKING_OFF, DRAINING
+from sidecar.model.instance import Instance
+from sidecar.proxy.endpoint import Endpoint, EndpointContext
+
+
+@final
+class Pool:
+    """Endpoints by address. ``unavailable`` maps addresses to DRAINING or BACKING_OFF."""
+
+    def __init__(self, context: EndpointContext) -> None:
+        self._context: Final = context
+        self.unavailable: Final = context.unavailable
+        self.endpoints: Final[dict[str, Endpoint]] = {}
+        self.retired: list[Endpoint] = []  # left the registry with calls in flight
+
+    def endpoint(self, instance: Instance) -> Endpoint:
+        """Return the endpoint of an instance's address."""
+        endpoint = self.endpoints.get(instance.address)
+        if endpoint is None:
+            endpoint = Endpoint(instance.address, instance.host, instance.port, self._context)
+            self.endpoints[instance.address] = endpoint
+        return endpoint
+
+    def mask(self, tried: list[str] | None) -> dict[str, int]:
+        """Return the addresses to avoid for a call: where nobody should go, and where it was."""
+        if tried is None:
+            return self.unavailable
+        mask = dict(self.unavailable)
+        for address in tried:
+            mask[address] = BACKING_OFF
+        return mask
+
+    def may_be_tried(self, address: str, now: float) -> bool:
+        """Whether a call may be the one that tries an address again that should be avoided."""
+        endpoint = self.endpoints.get(address)
+        return endpoint is None or endpoint.may_be_tried(now)
+
+    def add(self, instances: Iterable[Instance], now: float) -> None:
+        """Note instances that have just been registered: back-off ends, warm connections open."""
+        for instance in instances:
+            known = self.endpoints.get(instance.address)
+            if known is not None:
+                known.reappeared(now)
+            elif self._context.warm > 0:
+                self.endpoint(instance)  # the next check opens its connections
+
+    def retire(self, addresses: Iterable[str], now: float) -> None:
+        """Note addresses that have left the registry."""
+        for address in addresses:
+            endpoint = self.endpoints.pop(address, None)
+            if endpoint is not None:
+                self.retired.append(endpoint)
+                endpoint.retire(now)
+
+    def check(self, now: float) -> None:
+        """Do what time asks for; called about once a second for all connections together."""
+        for endpoint in list(self.endpoints.values()):
+            endpoint.check(now)
+            if endpoint.is_unused(now):
+                self.endpoints.pop(endpoint.address, None)
+                endpoint.retire(now)
+        for endpoint in self.retired:
+            endpoint.check(now)
+        self.retired = [endpoint for endpoint in self.retired if not endpoint.is_over]
+
+    def connections(self) -> dict[str, int]:
+        """Return the number of connections by state, for the gauge of that name."""
+        states = {"connecting": 0, "ready": 0, "draining": 0, "retired": 0, "backoff": 0}
+        for endpoint in self.endpoints.values():
+            states["connecting"] += 1 if endpoint.is_connecting else 0
+            states["backoff"] += 1 if endpoint.state == BACKING_OFF else 0
+            states["draining" if endpoint.state == DRAINING else "ready"] += len(endpoint.links)
+        for endpoint in self.retired:
+            states["retired"] += len(endpoint.links)
+        return states
+
+    def close(self) -> None:
+        """End every connection; calls in flight have been settled before."""
+        for endpoint in [*self.endpoints.values(), *self.retired]:
+            endpoint.close()
+        self.endpoints.clear()
+        self.retired = []
+        self.unavailable.clear()

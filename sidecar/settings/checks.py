@@ -1,0 +1,95 @@
+"""Checks between fields, one function per section.
+
+A check yields the names of the fields it looked at, the first being the one to point at, and what
+is wrong. The reader drops a finding when one of these fields could not be read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from sidecar.model.service import ServiceKey
+from sidecar.settings.forms import parse_address
+from sidecar.settings.schema import Drain, Nearby, Registry, Services, Settings, Upstream
+
+
+class Finding(NamedTuple):
+    """One contradiction between fields."""
+
+    fields: tuple[str, ...]
+    text: str
+
+
+def check_nearby(nearby: Nearby) -> Iterator[Finding]:
+    """Find thresholds that cannot be a percentage."""
+    if nearby.mode == "ratio" and nearby.threshold > 100:
+        yield Finding(
+            ("threshold", "mode"), "in mode ratio the threshold is a percentage, 0 to 100"
+        )
+
+
+def check_upstream(upstream: Upstream) -> Iterator[Finding]:
+    """Find times and counts in the wrong order."""
+    if upstream.backoff_min > upstream.backoff_max:
+        yield Finding(("backoff_min", "backoff_max"), "longer than backoff_max")
+    if upstream.heartbeat >= upstream.reconnect_after:
+        text = "must be shorter than reconnect_after, or every quiet connection is dropped"
+        yield Finding(("heartbeat", "reconnect_after"), text)
+    if upstream.warm > upstream.connections:
+        yield Finding(("warm", "connections"), "more than connections")
+
+
+def check_drain(drain: Drain) -> Iterator[Finding]:
+    """Find a quiet time that can never be waited for."""
+    if drain.idle > drain.grace:
+        yield Finding(("idle", "grace"), "longer than grace")
+
+
+def check_registry(registry: Registry) -> Iterator[Finding]:
+    """Find half a credential, and credentials where none are used."""
+    if registry.url.startswith("file:"):
+        if registry.username or registry.password:
+            yield Finding(("url", "username", "password"), "a file registry takes no credentials")
+    elif bool(registry.username) != bool(registry.password):
+        missing = "password" if registry.username else "username"
+        fields = ("username" if registry.username else "password", missing)
+        yield Finding(fields, f"needs a {missing} beside it")
+
+
+def check_services(services: Services) -> Iterator[Finding]:
+    """Find services named twice, and settings under which nothing would be served."""
+    for name, values in (("preload", services.preload), ("overrides", list(services.overrides))):
+        counts = Counter(ServiceKey.parse(value).text for value in values)
+        for text in (key for key, count in counts.items() if count > 1):
+            yield Finding((name,), f"{text!r} is named twice")
+    if len(services.preload) > services.max_services:
+        text = f"{len(services.preload)} services, but max_services is {services.max_services}"
+        yield Finding(("preload", "max_services"), text)
+    if not services.on_demand and not services.preload:
+        text = "with on_demand off and nothing to preload, no service could be called"
+        yield Finding(("on_demand", "preload"), text)
+
+
+def check_settings(settings: Settings) -> Iterator[Finding]:
+    """Find two servers on one address."""
+    used: set[tuple[str, int]] = set()
+    for listener in settings.listeners:
+        address = parse_address(listener.address)
+        if address in used and address[1] != 0:
+            yield Finding(("listeners",), f"two listeners on {listener.address}")
+        used.add(address)
+    admin = parse_address(settings.admin.address)
+    if admin in used and admin[1] != 0:
+        yield Finding(("admin", "listeners"), f"{settings.admin.address} is a listener's address")
+
+
+CHECKS: Final[dict[type, Callable[[Any], Iterator[Finding]]]] = {
+    Drain: check_drain,
+    Nearby: check_nearby,
+    Registry: check_registry,
+    Services: check_services,
+    Settings: check_settings,
+    Upstream: check_upstream,
+}

@@ -1,0 +1,123 @@
+"""Every metric in one table: name, kind, help and labels.
+
+Nothing is exposed that is not listed here; the table of the README is made from it. Label values
+are bounded: outcomes, reasons, states and kinds are words of this program, registries come from the
+configuration, and services and methods are capped by `counters`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+HISTOGRAM: Final = "histogram"
+
+
+class Metric(NamedTuple):
+    """One family as it is exposed."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+REQUESTS: Final = Metric(
+    "sidecar_requests_total",
+    COUNTER,
+    "Calls from consumers, by how they ended.",
+    ("protocol", "service", "method", "outcome"),
+)
+REQUEST_DURATION: Final = Metric(
+    "sidecar_request_duration_seconds",
+    HISTOGRAM,
+    "Time from a whole request received to its reply written.",
+    ("protocol", "service", "method"),
+)
+NO_ELIGIBLE: Final = Metric(
+    "sidecar_no_eligible_total",
+    COUNTER,
+    "Calls for which no instance was eligible.",
+    ("service", "reason"),
+)
+DEGRADED: Final = Metric(
+    "sidecar_route_degraded_total",
+    COUNTER,
+    "Calls for which a router returned its wider set on purpose.",
+    ("service", "router", "reason"),
+)
+SERIES_DROPPED: Final = Metric(
+    "sidecar_metric_series_dropped_total",
+    COUNTER,
+    "Calls counted under _unknown because the cap of services and methods is reached.",
+)
+INFLIGHT: Final = Metric(
+    "sidecar_inflight", GAUGE, "Calls received and not answered yet.", ("protocol",)
+)
+CONSUMERS: Final = Metric(
+    "sidecar_consumer_connections", GAUGE, "Open connections from consumers.", ("protocol",)
+)
+UPSTREAM_CONNECTIONS: Final = Metric(
+    "sidecar_upstream_connections", GAUGE, "Connections to provider instances.", ("state",)
+)
+REGISTRY_CONNECTED: Final = Metric(
+    "sidecar_registry_connected", GAUGE, "1 while the registry is connected.", ("registry",)
+)
+REGISTRY_EVENTS: Final = Metric(
+    "sidecar_registry_events_total", COUNTER, "Change events received.", ("registry",)
+)
+REGISTRY_READS: Final = Metric(
+    "sidecar_registry_reads_total", COUNTER, "Reads of lists and rules.", ("registry",)
+)
+REGISTRY_ROWS: Final = Metric(
+    "sidecar_registry_rows_total", COUNTER, "Children received in lists.", ("registry",)
+)
+REGISTRY_PARSED: Final = Metric(
+    "sidecar_registry_parsed_total",
+    COUNTER,
+    "Provider URLs parsed; names seen before are not parsed again.",
+    ("registry",),
+)
+INSTANCES: Final = Metric(
+    "sidecar_instances", GAUGE, "Instances of each watched service.", ("service", "state")
+)
+SNAPSHOT_EPOCH: Final = Metric(
+    "sidecar_snapshot_epoch", GAUGE, "Number of the service's current snapshot.", ("service",)
+)
+RULE_INVALID: Final = Metric(
+    "sidecar_rule_invalid_total",
+    COUNTER,
+    "Rule documents refused; the last good one stays in use.",
+    ("kind",),
+)
+LOOP_LAG: Final = Metric(
+    "sidecar_loop_lag_seconds", HISTOGRAM, "How late the event loop runs a timer."
+)
+DRAINING: Final = Metric("sidecar_draining", GAUGE, "1 after SIGTERM or POST /drain.")
+BUILD_INFO: Final = Metric(
+    "sidecar_build_info", GAUGE, "Always 1; what is running.", ("version", "python", "build")
+)
+
+METRICS: Final = (
+    REQUESTS,
+    REQUEST_DURATION,
+    NO_ELIGIBLE,
+    DEGRADED,
+    SERIES_DROPPED,
+    INFLIGHT,
+    CONSUMERS,
+    UPSTREAM_CONNECTIONS,
+    REGISTRY_CONNECTED,
+    REGISTRY_EVENTS,
+    REGISTRY_READS,
+    REGISTRY_ROWS,
+    REGISTRY_PARSED,
+    INSTANCES,
+    SNAPSHOT_EPOCH,
+    RULE_INVALID,
+    LOOP_LAG,
+    DRAINING,
+    BUILD_INFO,
+)
+BY_NAME: Final = {metric.name: metric for metric in METRICS}

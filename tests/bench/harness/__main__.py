@@ -1,0 +1,78 @@
+"""`tests/bench/run [PART ...]`: measure, print tables, write JSON files and a plot."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness import competitors, machine, plot, report, wheels
+from harness.native import LoadError, Programs
+from harness.process import StartError
+from harness.traffic import Plan, latency, throughput
+
+PARTS = ("throughput", "latency")
+# Providers behind the proxies: one address (everything on one connection) and several.
+FLEETS = (1, 4)
+
+
+def main() -> int:
+    """Run the chosen parts; 0 when all of them ran."""
+    options = _options()
+    out: Path = options.out.resolve()
+    names = options.only or list(competitors.ALL)
+    found = machine.describe()
+    print(f"Machine: {machine.sentence(found)}")
+    _prepare(names, out)
+    programs = Programs(out / "bin", machine.cores()[1])
+    programs.build()
+    plan = _plan(options, names)
+    try:
+        for part in options.parts or PARTS:
+            result = MEASURED[part](plan, programs, out)
+            report.save(part, found, result, out)
+            report.show(part, result)
+        if not options.no_plot:
+            print(f"\nFigures: {out}, plot: {plot.draw(out)}")
+    except (StartError, LoadError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+MEASURED = {"throughput": throughput, "latency": latency}
+
+
+def _prepare(names: list[str], out: Path) -> None:
+    for name, kind in ((competitors.COMPILED, "compiled"), (competitors.PURE, "pure")):
+        if name in names:
+            folder = wheels.installed(kind, out)
+            print(f"{name}: wheel with {wheels.compiled_count(folder)} compiled modules")
+
+
+def _plan(options: argparse.Namespace, names: list[str]) -> Plan:
+    if options.quick:
+        return Plan(names, rounds=1, seconds=0.3, warm_up=0.1, fleets=(FLEETS[-1],))
+    return Plan(names, options.rounds, options.seconds, warm_up=0.5, fleets=FLEETS)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/bench/run", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if none")
+    parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (5)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="per measurement (2)")
+    parser.add_argument("--quick", action="store_true", help="one short round: does it still run?")
+    parser.add_argument(
+        "--only", action="append", choices=competitors.ALL, help="take only these competitors"
+    )
+    parser.add_argument("--no-plot", action="store_true", help="do without matplotlib")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "out")
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

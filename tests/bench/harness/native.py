@@ -1,0 +1,72 @@
+"""The C programs: building them, and running the provider and the load generator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness import process
+
+SOURCES = Path(__file__).resolve().parents[1] / "native"
+FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
+INTERFACE = "org.example.Greeter"
+VERSION = "1.0.0"
+METHOD = "sayHello"
+
+
+class LoadError(Exception):
+    """The load generator failed, or calls went wrong where none may."""
+
+
+class Programs:
+    """The compiled programs and the core they run on."""
+
+    def __init__(self, folder: Path, core: int) -> None:
+        self.folder = folder
+        self.core = core
+
+    def build(self) -> None:
+        """Compile both programs; takes about a second."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in ("load", "provider"):
+            target, source = str(self.folder / name), str(SOURCES / f"{name}.c")
+            subprocess.run(["gcc", *FLAGS, "-o", target, source], check=True)
+
+    @contextmanager
+    def provider(self, endpoints: int) -> Iterator[list[int]]:
+        """Run one provider process that listens on several ports; yields the ports."""
+        listen = ["--listen", "127.0.0.1:0"] * endpoints
+        command = process.pinned(self.core, [str(self.folder / "provider"), *listen])
+        running = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            assert running.stdout is not None
+            ports: list[int] = json.loads(running.stdout.readline())["ports"]
+            yield ports
+        finally:
+            process.end(running)
+            assert running.stdout is not None
+            running.stdout.close()
+
+    def load(self, ports: list[int], **options: float) -> dict[str, Any]:
+        """Run the load generator once and return what it prints.
+
+        Raises LoadError when a single call failed: a proxy that loses calls has no throughput.
+        """
+        targets = [word for port in ports for word in ("--to", f"127.0.0.1:{port}")]
+        words = [
+            word
+            for name, value in options.items()
+            for word in ("--" + name.replace("_", "-"), str(value))
+        ]
+        command = process.pinned(self.core, [str(self.folder / "load"), *targets, *words])
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise LoadError(f"{' '.join(command)}: {done.stderr.strip()}")
+        result: dict[str, Any] = json.loads(done.stdout)
+        if any(result["errors"].values()) or result["calls"] == 0:
+            raise LoadError(f"{' '.join(command)}: {done.stdout.strip()}")
+        return result

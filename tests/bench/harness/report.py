@@ -1,0 +1,75 @@
+"""Tables on standard output and one JSON file per part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.competitors import DIRECT
+from harness.traffic import PERCENTILES
+
+
+def save(part: str, machine: dict[str, Any], result: dict[str, Any], out: Path) -> None:
+    """Write one part with the machine it was taken on."""
+    out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"machine": machine, **result}, indent=1)
+    (out / f"{part}.json").write_text(text + "\n")
+
+
+def show(part: str, result: dict[str, Any]) -> None:
+    """Print one part."""
+    SHOWN[part](result)
+
+
+def _throughput(result: dict[str, Any]) -> None:
+    for fleet, cases in result["fleets"].items():
+        names = list(next(iter(cases.values()))["median"])
+        print(f"\nCalls per second, {fleet} provider address(es), connections x outstanding calls")
+        rows = [[name, *(_rate(case, name) for case in cases.values())] for name in names]
+        _table(["", *cases], rows)
+        print("\nProcessor time per call in the proxy, and the share of its core that it got")
+        proxies = [name for name in names if name != DIRECT]
+        rows = [[name, *(_cost(case, name) for case in cases.values())] for name in proxies]
+        _table(["", *cases], rows)
+
+
+def _rate(case: dict[str, Any], name: str) -> str:
+    rate = case["median"][name]["calls_per_second"]
+    ratio = case.get("ratio_to_envoy", {}).get(name)
+    return f"{rate / 1000:,.1f}k" + (f" ({ratio:.2f} x Envoy)" if ratio else "")
+
+
+def _cost(case: dict[str, Any], name: str) -> str:
+    found = case["median"][name]
+    return f"{found['cpu_us_per_call']:.1f} us, {found['core_share']:.0%}"
+
+
+def _latency(result: dict[str, Any]) -> None:
+    print(
+        f"\nLatency at {result['rate']:,} calls/s over {result['connections']} connections,"
+        f" from the intended start, in microseconds"
+    )
+    rows = []
+    for name, found in result["median"].items():
+        added = result["added"].get(name)
+        rows.append(
+            [
+                name,
+                *(f"{found[field]:,.0f}" for field in PERCENTILES),
+                *(f"{added[field]:+,.0f}" if added else "" for field in PERCENTILES[:3]),
+            ]
+        )
+    added_head = [f"added {field}" for field in PERCENTILES[:3]]
+    _table(["", *PERCENTILES, *added_head], rows)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> None:
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    for row in [head, *rows]:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+SHOWN = {"throughput": _throughput, "latency": _latency}
