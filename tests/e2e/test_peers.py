@@ -6,6 +6,7 @@ These are the facts of ``docs/java-peers.md``; a new Dubbo version that changes 
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from typing import Any
 
@@ -290,3 +291,11 @@ def test_a_provider_announces_its_end_with_readonly_events(consumer, java_peers,
     expected = (0xA2, b"\x01R") if version.is_legacy else (0xB7, b"\x00\x00\x00\x02\x4aR")
     assert events
     assert {(frame[2], body(frame)) for frame in events} == {expected}
+
+
+def test_a_provider_closes_a_silent_connection_after_three_heartbeats(java_peers, version):
+    port = java_peers.offer(version, "hasty", p_heartbeat=500)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        begin = time.monotonic()
+        assert connection.recv(1) == b""  # and it sends no heartbeat of its own before
+        assert 1 < time.monotonic() - begin < 4
