@@ -43,19 +43,20 @@ class Connector:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, endpoint: Endpoint) -> None:
+        link = self._make_link(endpoint)
+
         def factory() -> asyncio.BaseProtocol:
             # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
-            return self._make_link(endpoint)  # type: ignore[return-value]
+            return link  # type: ignore[return-value]
 
         try:
             async with asyncio.timeout(self._timeout):
-                transport, link = await self._loop.create_connection(
+                transport, _ = await self._loop.create_connection(
                     factory, endpoint.host, endpoint.port
                 )
         except (OSError, ValueError, OverflowError) as error:  # time-outs and bad names included
             self._failed(endpoint, str(error) or "timed out")
             return
-        assert isinstance(link, Upstream)  # noqa: S101 - made by the factory above
         if link.is_closed or _is_own_end(transport):
             transport.abort()
             self._failed(endpoint, "closed at once")

@@ -18,7 +18,7 @@ from typing import Final, final
 
 from sidecar.balance.pool import BACKING_OFF, DRAINING
 from sidecar.model import outcome, reason
-from sidecar.proxy import local_reply
+from sidecar.protocol.dubbo.frame import STATUS_CHANNEL_INACTIVE
 from sidecar.proxy.downstream import Call
 from sidecar.proxy.settlement import Settlement
 from sidecar.proxy.upstream import Upstream, UpstreamOwner
@@ -260,7 +260,7 @@ class Endpoint(UpstreamOwner):
         for link in list(self.links):
             link.check(now)
             idle = now - link.last_call >= context.idle_close and len(self.links) > context.warm
-            if (idle or self.is_retired) and len(link.session) == 0 and not link.parts:
+            if (idle or self.is_retired) and link.is_quiet:
                 if link in self.links:
                     self.links.remove(link)
                 if self.state == DRAINING and not self.links:

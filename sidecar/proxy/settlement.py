@@ -9,10 +9,16 @@ from __future__ import annotations
 from typing import Final, final
 
 from sidecar.model import outcome, reason
-from sidecar.protocol.dubbo.frame import Frame, restamp
+from sidecar.protocol.dubbo.frame import (
+    STATUS_BAD_REQUEST,
+    STATUS_BAD_RESPONSE,
+    STATUS_SERVER_TIMEOUT,
+    Frame,
+    restamp,
+)
 from sidecar.protocol.dubbo.message import reply_outcome
 from sidecar.proxy import local_reply
-from sidecar.proxy.downstream import Call
+from sidecar.proxy.downstream import Call, Downstream
 from sidecar.proxy.timer import DeadlineTimer
 from sidecar.telemetry.counters import (
     OTHER_METHOD_LABEL,

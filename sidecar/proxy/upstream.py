@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.model import reason
-from sidecar.protocol.dubbo.frame import Frame, FrameReader, restamp
+from sidecar.protocol.dubbo.frame import STATUS_BAD_REQUEST, Frame, FrameReader, restamp
 from sidecar.protocol.dubbo.message import HEARTBEAT, READONLY, WRITEABLE, event_kind
 from sidecar.protocol.dubbo.reply import heartbeat_reply, heartbeat_request
 from sidecar.protocol.dubbo.session import ASK, DEAD, ClientSession, Liveness
@@ -73,6 +73,11 @@ class Upstream(Link):
         return (
             self.is_write_paused and self.queued_bytes >= self._max_buffer
         ) or self.session.is_full
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is in flight in either direction."""
+        return len(self.session) == 0 and not self.parts and not self.is_write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start with a connected transport."""
