@@ -29,6 +29,7 @@ from sidecar.telemetry.counters import Counters
 DRAINING: Final = 1  # the provider said READONLY, its connection works
 BACKING_OFF: Final = 2  # connecting failed a moment ago
 
+NAME: Final = "random"
 SUMMED_COUNTER: Final = "pick_summed"
 EVEN_SPLIT_COUNTER: Final = "pick_even_splits"
 
@@ -118,6 +119,18 @@ class Pool:
                 return instance
         self._counters.count(SUMMED_COUNTER)
         return self._pass(table, method, now_ms, rng, unavailable)
+
+    def refusals(self, method: str, unavailable: dict[str, int]) -> dict[int, str]:
+        """Say which instances ``pick`` would pass over now, by id, and why; for explain."""
+        weighted = [each for each in self.instances if base_weight(each, method) > 0]
+        candidates = weighted or self.instances
+        states = {each.id: unavailable.get(each.address, 0) for each in candidates}
+        best = min(states.values(), default=0)
+        refused = {each.id: "weight 0" for each in self.instances if each.id not in states}
+        for id, state in states.items():  # noqa: A001
+            if state > best:
+                refused[id] = "draining" if state == DRAINING else "backing off"
+        return refused
 
     def _table_of(self, method: str, now_ms: int) -> WeightTable:
         has_own = bool(self._of_methods) and method in self._of_methods

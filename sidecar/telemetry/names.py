@@ -99,7 +99,62 @@ BUILD_INFO: Final = Metric(
     "sidecar_build_info", GAUGE, "Always 1; what is running.", ("version", "python", "build")
 )
 
+LATE_REPLIES: Final = Metric(
+    "sidecar_late_replies_total",
+    COUNTER,
+    "Replies nobody waited for: past the deadline, to a call that was over, or to none.",
+    ("kind",),
+)
+OVERSIZE: Final = Metric(
+    "sidecar_oversize_total", COUNTER, "Frames larger than limits.max_payload.", ("direction",)
+)
+ONEWAY_SENT: Final = Metric(
+    "sidecar_oneway_sent_total", COUNTER, "One-way calls written to a provider."
+)
+ONEWAY_DROPPED: Final = Metric(
+    "sidecar_oneway_dropped_total", COUNTER, "One-way calls that went nowhere.", ("reason",)
+)
+UNPARSED: Final = Metric(
+    "sidecar_unparsed_total",
+    COUNTER,
+    "Calls refused because their serialization is not understood.",
+    ("serialization",),
+)
+READONLY_OVERRIDE: Final = Metric(
+    "sidecar_readonly_override_total",
+    COUNTER,
+    "Calls given to an instance that is shutting down because there was no other.",
+)
+REVERSE_REQUESTS: Final = Metric(
+    "sidecar_reverse_requests_total", COUNTER, "Calls of providers to consumers, all refused."
+)
+CONNECT_FAILURES: Final = Metric(
+    "sidecar_connect_failures_total", COUNTER, "Attempts to connect to a provider that failed."
+)
+UPSTREAM_CLOSED: Final = Metric(
+    "sidecar_upstream_closed_total",
+    COUNTER,
+    "Provider connections that ended, by who ended them and why.",
+    ("reason",),
+)
+CONSUMERS_CLOSED: Final = Metric(
+    "sidecar_consumers_closed_total",
+    COUNTER,
+    "Consumer connections ended by the sidecar, by the reason.",
+    ("reason",),
+)
+
 METRICS: Final = (
+    LATE_REPLIES,
+    OVERSIZE,
+    ONEWAY_SENT,
+    ONEWAY_DROPPED,
+    UNPARSED,
+    READONLY_OVERRIDE,
+    REVERSE_REQUESTS,
+    CONNECT_FAILURES,
+    UPSTREAM_CLOSED,
+    CONSUMERS_CLOSED,
     REQUESTS,
     REQUEST_DURATION,
     NO_ELIGIBLE,

@@ -1,0 +1,109 @@
+"""One snapshot of a service with the pools that calls have needed so far.
+
+The router chain runs once per kind of call: its result is kept as a pool under the chain's memo
+key, which the rules bound. A second, small memo maps what a call carries to its pool, so that an
+ordinary call costs one look-up. Calls that carry no tag have a field of their own.
+
+The memos are capped: consumers choose the tags they send. When the pools reach their cap, all are
+forgotten, which is counted; those in use are made again by the next calls.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from sidecar.balance.pool import Pool
+from sidecar.model.instance_set import InstanceSet
+from sidecar.routing.router import Call, resolve
+from sidecar.routing.snapshot import ServiceSnapshot
+from sidecar.telemetry.counters import Counters
+
+CLEARED_COUNTER: Final = "plan_memo_cleared"
+MAX_POOLS: Final = 1024  # kinds of calls of one service, each a known tag or a mix of two
+# All pools of a plan together hold at most this many references per member (8 bytes each).
+MAX_REFERENCES_PER_MEMBER: Final = 16
+MIN_REFERENCES: Final = 10_000  # small services are bounded by MAX_POOLS alone
+MAX_RECENT: Final = 1024  # different tags seen between two changes, unknown ones too
+MAX_RECENT_LENGTH: Final = 256  # characters; a longer tag is not remembered
+
+Result = tuple[InstanceSet, str, tuple[tuple[str, str], ...]]
+
+
+@final
+class Plan:
+    """See the module; replaced as a whole when a new snapshot is published."""
+
+    def __init__(self, snapshot: ServiceSnapshot, counters: Counters) -> None:
+        self.snapshot = snapshot
+        self._counters: Final = counters
+        self._untagged: Pool | None = None
+        self._recent: Final[dict[tuple[str, bool, str], Pool]] = {}
+        self._pools: Final[dict[str, Pool]] = {}
+        # Equal results share a pool, for example those of all tags that have no live instance.
+        self._by_result: Final[dict[Result, Pool]] = {}
+        self._references = 0
+
+    def adopt(self, snapshot: ServiceSnapshot) -> bool:
+        """Take over a snapshot that routes as the present one does; False when it does not."""
+        present = self.snapshot
+        if snapshot.epoch != present.epoch or snapshot.chain is not present.chain:
+            return False
+        self.snapshot = snapshot
+        return True
+
+    def pool(self, tag: str, force_tag: bool, service_tag: str) -> Pool:
+        """Return the pool of a call; it is empty, with its reason, when nothing is eligible."""
+        if not tag and not service_tag:  # without a tag there is nothing to force
+            untagged = self._untagged
+            if untagged is None:
+                untagged = self._route(Call())
+                self._untagged = untagged
+            return untagged
+        seen = (tag, force_tag, service_tag)
+        pool = self._recent.get(seen)
+        if pool is None:
+            pool = self._route(Call(tag, force_tag, service_tag))
+            if len(tag) + len(service_tag) <= MAX_RECENT_LENGTH:
+                if len(self._recent) >= MAX_RECENT:
+                    self._recent.clear()
+                self._recent[seen] = pool
+        return pool
+
+    def _route(self, call: Call) -> Pool:
+        key: str | None = self.snapshot.chain.inputs(call)
+        if key is None:
+            return self._run(call)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._run(call)
+            if len(self._pools) >= MAX_POOLS:
+                self._clear()
+            self._pools[key] = pool
+        return pool
+
+    def _run(self, call: Call) -> Pool:
+        snapshot = self.snapshot
+        members = snapshot.members
+        if not members:
+            return Pool([], snapshot.empty_reason, self._counters)
+        routed = snapshot.chain.route(call, members, self._counters)
+        result = (routed.out, routed.reason, routed.degraded)
+        pool = self._by_result.get(result)
+        if pool is None:
+            instances = resolve(snapshot.instances, routed.out)
+            pool = Pool(instances, routed.reason, self._counters, routed.degraded)
+            self._references += len(instances)
+            most = max(MIN_REFERENCES, MAX_REFERENCES_PER_MEMBER * len(members))
+            if self._references > most:
+                self._clear()
+                self._references = len(instances)
+            self._by_result[result] = pool
+        return pool
+
+    def _clear(self) -> None:
+        self._counters.count(CLEARED_COUNTER)
+        self._untagged = None
+        self._recent.clear()
+        self._pools.clear()
+        self._by_result.clear()
+        self._references = 0

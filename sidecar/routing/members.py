@@ -1,0 +1,68 @@
+"""The first step of every route: which instances of an interface belong to a service at all.
+
+Group and version decide as Dubbo's UrlUtils.isMatch does: a consumer may name a group, several
+(comma list) or all (``*``), and a version or all; absent equals absent, and ``0.0.0`` is absent.
+An instance that is switched off (``enabled=false`` or ``disabled=true``) belongs to none.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from sidecar.model import reason
+from sidecar.model.instance import Instance
+from sidecar.model.instance_set import EMPTY, InstanceSet
+from sidecar.model.service import NO_VERSION, ServiceKey
+from sidecar.routing.sets import SetEdits
+
+MEMBER: Final = ""
+# What to answer when there is no member: the reason that took the instances nearest to a match.
+_NEAREST_FIRST: Final = (reason.DISABLED, reason.VERSION_MISMATCH, reason.GROUP_MISMATCH)
+
+
+@final
+class MemberSets:
+    """The instances of the interface, each in the set of its verdict: member, or why not."""
+
+    def __init__(self, key: ServiceKey, sets: dict[str, InstanceSet] | None = None) -> None:
+        self._key: Final = key
+        self._groups: Final = key.group.split(",")
+        self._sets: Final = {} if sets is None else sets
+
+    @property
+    def members(self) -> InstanceSet:
+        """The ids of the instances that belong to the service."""
+        return self._sets.get(MEMBER, EMPTY)
+
+    @property
+    def empty_reason(self) -> str:
+        """The reason token when there is no member, else ``""``."""
+        if MEMBER in self._sets:
+            return ""
+        for token in _NEAREST_FIRST:
+            if token in self._sets:
+                return token
+        return reason.EMPTY_REGISTRY
+
+    def verdict(self, instance: Instance) -> str:
+        """Return ``MEMBER`` or the reason token that keeps the instance out."""
+        wanted = self._key
+        group = instance.group
+        if wanted.group != "*" and group != wanted.group and not (group and group in self._groups):
+            return reason.GROUP_MISMATCH
+        version = "" if instance.version == NO_VERSION else instance.version
+        if wanted.version not in ("*", version):
+            return reason.VERSION_MISMATCH
+        parameters = instance.parameters
+        if parameters.get("enabled") == "false" or parameters.get("disabled") == "true":
+            return reason.DISABLED
+        return MEMBER
+
+    def changed(self, removed: list[Instance], added: list[Instance]) -> MemberSets:
+        """Return the sets after a change of the interface's table."""
+        edits = SetEdits()
+        for instance in removed:
+            edits.drop(self.verdict(instance), instance.id)
+        for instance in added:
+            edits.add(self.verdict(instance), instance.id)
+        return MemberSets(self._key, edits.applied_to(self._sets))
