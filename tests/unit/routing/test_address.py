@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -119,7 +120,5 @@ def test_a_v6_network_is_what_ipaddress_says(
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_pattern_or_a_pattern_error(text: str) -> None:
-    try:
+    with contextlib.suppress(PatternError):
         AddressPattern.parse(text)
-    except PatternError as error:
-        assert str(error)
