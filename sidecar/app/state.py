@@ -8,13 +8,13 @@ from typing import Any, Final, final
 from sidecar.admin.metrics import Exposition
 from sidecar.app.facts import facts
 from sidecar.balance.pool import DRAINING
-from sidecar.discovery.catalog import Catalog
 from sidecar.dispatch.directory import Directory, Service
 from sidecar.dispatch.explain import explain
 from sidecar.model.instance import Instance
 from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.attachments import FORCE_TAG, SERVICE_TAG, TAG
 from sidecar.proxy.plane import DataPlane
+from sidecar.registry.driver import RegistryDriver
 from sidecar.routing.router import Call
 from sidecar.settings.schema import Settings
 from sidecar.telemetry.counters import Counters
@@ -29,41 +29,35 @@ class ProgramState:
         self,
         settings: Settings,
         directory: Directory,
-        catalog: Catalog,
+        driver: RegistryDriver,
         plane: DataPlane,
         counters: Counters,
         drain: Callable[[], None],
     ) -> None:
         self._settings: Final = settings
         self._directory: Final = directory
-        self._catalog: Final = catalog
+        self._driver: Final = driver
         self._plane: Final = plane
         self._drain: Final = drain
-        self._preload: Final = [ServiceKey.parse(text) for text in settings.services.preload]
-        self._required: Final = [each.name for each in settings.registries if each.required]
         self._exposition: Final = Exposition(
-            counters, lambda: facts(directory, plane, catalog.stats, self.is_draining)
+            counters, lambda: facts(directory, plane, driver.stats, self.is_draining)
         )
         self.is_listening = False
         self.is_draining = False
 
     def readiness(self) -> dict[str, Any]:
-        """Return ``ready`` and what it depends on.
+        """Return ``ready`` and what it depends on; registries by whether they are connected.
 
-        Without a required registry the preloaded services do not count: their first calls wait
-        for the list instead.
+        Preloaded services without a list count only when a registry is required; else their first
+        calls wait for it.
         """
-        missing = [key.text for key in self._preload if not self._catalog.is_published(key)]
-        is_waiting = bool(missing) and bool(self._required)
+        missing = self._driver.unready()
         return {
-            "ready": self.is_listening and not self.is_draining and not is_waiting,
+            "ready": self.is_listening and not self.is_draining and not missing,
             "listening": self.is_listening,
             "draining": self.is_draining,
             "services_without_list": missing,
-            "registries": {
-                name: {"connected": bool(each.connected), "required": name in self._required}
-                for name, each in self._catalog.stats.items()
-            },
+            "registries": {name: bool(each.connected) for name, each in self._driver.stats.items()},
         }
 
     def services(self) -> list[dict[str, Any]]:
@@ -82,7 +76,7 @@ class ProgramState:
                 instance = snapshot.instances[number]
                 if instance is not None:
                     shown.append(self._instance(instance))
-        view = self._catalog.view(service.key)
+        view = self._driver.service(service.key)
         return {**_summary(service), "discovery": view, "instances_shown": shown}
 
     def explain(self, key: str, method: str, attachments: dict[str, str]) -> dict[str, Any] | None:

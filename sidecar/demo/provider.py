@@ -13,6 +13,7 @@ import asyncio
 import json
 import sys
 import time
+from functools import partial
 from typing import Final, cast, final
 
 from sidecar.demo.nodes import ZooKeeperNodes
@@ -68,9 +69,7 @@ class Zone:
         loop = asyncio.get_running_loop()
         for text in plan.split(","):
             name, _, tag = text.partition("=")
-            server = await loop.create_server(
-                lambda name=name: GreeterConnection(name), "127.0.0.1"
-            )
+            server = await loop.create_server(partial(GreeterConnection, name), "127.0.0.1")
             self._ports[name] = server.sockets[0].getsockname()[1]
             self._tags[name] = tag
             self.register(name, DEFAULT_WEIGHT)
