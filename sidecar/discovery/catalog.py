@@ -101,11 +101,6 @@ class Catalog:
         """Return what every registry must begin or end to watch, in this order."""
         return self._queue.take()
 
-    def slots(self) -> list[Slot]:
-        """Return everything that is to be watched, for a registry that starts anew."""
-        slots = [Slot(category, name) for name in self._interfaces for category in CATEGORIES]
-        return slots + [Slot(RULE, name) for name in self._book.names()]
-
     def linked(self, registry: str) -> None:
         """A registry is connected; its answers will follow."""
         self._linked.add(registry)
@@ -165,10 +160,12 @@ class Catalog:
         """Take in at most ``limit`` new names; return whether there is more to do."""
         if self._busy:
             name, interface = next(iter(self._busy.items()))
-            interface.work(limit)
-            if not interface.has_work:
-                del self._busy[name]
-                self._settle(interface)
+            try:
+                interface.work(limit)
+            finally:
+                if not interface.has_work:
+                    del self._busy[name]
+            self._settle(interface)
         return bool(self._busy)
 
     def expire(self, now: float) -> None:

@@ -61,10 +61,6 @@ class RuleBook:
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def names(self) -> list[str]:
-        """Return the nodes in use."""
-        return list(self._nodes)
-
     def users(self, name: str) -> list[str]:
         """Return the interfaces that use a node."""
         node = self._nodes.get(name)
