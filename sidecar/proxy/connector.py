@@ -13,6 +13,7 @@ from typing import Final
 
 from sidecar.proxy.endpoint import Endpoint
 from sidecar.proxy.upstream import Upstream
+from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Connector:
             endpoint.connected(link, self._clock())
 
     def _failed(self, endpoint: Endpoint, why: str) -> None:
-        self._counters.count("connect_failures")
+        self._counters.count(names.CONNECT_FAILURES.name)
         log.debug("no connection to %s: %s", endpoint.address, why)
         endpoint.connect_failed(self._clock())
 

@@ -5,7 +5,7 @@ States, as the balancer sees them through the shared ``unavailable`` map:
   usable       not in the map; the first call opens a connection and is parked until it stands
   DRAINING     the provider said READONLY; calls in flight finish, others go elsewhere; ended by
                WRITEABLE or a new connection
-  BACKING_OFF  the last attempt to connect failed; tried again on a timer, so that no call pays for it
+  BACKING_OFF  the last attempt to connect failed; tried again on a timer, so that no call pays
 
 All services of an address share its connections and its state.
 """
@@ -23,7 +23,8 @@ from sidecar.proxy.downstream import Call
 from sidecar.proxy.settlement import Settlement
 from sidecar.proxy.upstream import Upstream, UpstreamOwner
 from sidecar.resilience.backoff import backoff
-from sidecar.settings.schema import Limits, Upstream as UpstreamSettings
+from sidecar.settings.schema import Limits
+from sidecar.settings.schema import Upstream as UpstreamSettings
 
 # Calls that wait for the first connection of an address; their bytes are capped by
 # ``limits.upstream_buffer``, as they are once the connection stands.
@@ -263,6 +264,7 @@ class Endpoint(UpstreamOwner):
                     self.links.remove(link)
                 if self.state == DRAINING and not self.links:
                     self._clear()
+                link.closed_because = "idle"
                 link.close()
         if len(self.links) < context.warm and self.state == 0 and not self.is_retired:
             self._connect(now)

@@ -32,6 +32,7 @@ from sidecar.proxy.timer import DeadlineTimer
 from sidecar.proxy.waiting import WaitingCalls
 from sidecar.resilience.deadlines import Timed
 from sidecar.settings.schema import Settings
+from sidecar.telemetry import names
 
 # A call that finds one dead address after the other stops here: each dead address is left alone by
 # all later calls, so only the first calls after an outage ever come near.
@@ -103,7 +104,7 @@ class Forwarder(RequestHandler):
                 "callback parameters do not work through the sidecar", outcome.REJECTED, now,
             )  # fmt: skip
         elif not head.is_readable and not call.service_name:
-            self._settlement.counters.count("unparsed", str(call.serialization))
+            self._settlement.count(names.UNPARSED, str(call.serialization))
             self._settlement.refuse(
                 call, STATUS_BAD_REQUEST, reason.UNSUPPORTED,
                 f"serialization {call.serialization} is not understood", outcome.CODEC_ERROR, now,
@@ -143,7 +144,7 @@ class Forwarder(RequestHandler):
             return
         if decision.override != 0:
             if decision.override == DRAINING:
-                self._settlement.counters.count("readonly_override")
+                self._settlement.count(names.READONLY_OVERRIDE)
             elif not self._is_worth_trying(call, instance, now):
                 self._give_up(call, instance, now)
                 return
@@ -225,7 +226,7 @@ class Forwarder(RequestHandler):
 
     def _end_of_wait(self, call: Call) -> int:
         limit_ms = self._wait_ms
-        if 0 < call.head.timeout_ms < limit_ms and call.is_two_way:
+        if 0 < call.head.timeout_ms < limit_ms:
             limit_ms = call.head.timeout_ms
         return int(call.started * 1000) + limit_ms
 
@@ -239,19 +240,18 @@ class Forwarder(RequestHandler):
     def expired(self, item: Timed, now: float) -> None:
         """End a call whose time is over."""
         assert isinstance(item, Call)  # noqa: S101 - only calls are filed
-        if not self.waiting.remove(item.service_name, item):
-            self._settlement.time_out(item, now)
-        elif 0 < item.head.timeout_ms <= (now - item.started) * 1000 and item.is_two_way:
-            self._settlement.time_out(item, now)
-        else:
+        waited_only = self.waiting.remove(item.service_name, item)
+        if waited_only and not 0 < item.head.timeout_ms <= (now - item.started) * 1000:
             failure = "" if item.service is None else item.service.failure
             self._settlement.refuse_unroutable(item, failure or reason.REGISTRY_UNAVAILABLE, now)
+        else:
+            self._settlement.time_out(item, now)
 
     def consumer_lost(self, downstream: Downstream, now: float) -> None:
         """Give up the calls of a consumer that went away."""
         self.consumers.discard(downstream)
         if downstream.closed_because:
-            self._settlement.counters.count("consumers_closed", downstream.closed_because)
+            self._settlement.count(names.CONSUMERS_CLOSED, downstream.closed_because)
             downstream.closed_because = ""
         for call in downstream.session.take_all():
             self.waiting.remove(call.service_name, call)

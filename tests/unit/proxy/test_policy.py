@@ -33,7 +33,7 @@ def policies(call_timeout=0.0, **overrides):
 
 
 def provider(**values):
-    return instance(0, 20880, ServiceKey.parse(SERVICE), **values)
+    return instance(20880, ServiceKey.parse(SERVICE), **values)
 
 
 @pytest.mark.parametrize(
