@@ -117,8 +117,6 @@ class _Builder:
 class _Collection:
     """A sequence or a mapping that is being filled; a mapping takes keys and values in turn."""
 
-    __slots__ = ("_has_key", "_key", "value")
-
     def __init__(self, value: list[Any] | dict[str, Any]) -> None:
         self.value: Final = value
         self._has_key = False

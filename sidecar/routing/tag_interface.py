@@ -22,8 +22,6 @@ from sidecar.routing.tag_sets import FALLBACK, TagSets
 class ServiceTagRouter:
     """See the module."""
 
-    __slots__ = ("_sets",)
-
     name: Final = "tag-service"
 
     def __init__(self, sets: TagSets | None = None) -> None:

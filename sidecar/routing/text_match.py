@@ -32,8 +32,6 @@ class MatcherError(ValueError):
 class TextMatcher:
     """One compiled matcher."""
 
-    __slots__ = ("_empty", "_exact", "_noempty", "_prefix", "_regex", "_wildcard")
-
     def __init__(self, fields: Mapping[str, Any]) -> None:
         """Compile the fields of a rule; raises MatcherError."""
         self._exact: Final = _text(fields, "exact")
