@@ -148,9 +148,8 @@ def record_exchanges(
         relay.down.clear()
         reference.call(**words)  # type: ignore[arg-type]
         wait_until(lambda: relay.up, what=f"{name} reaches the relay")
-        kind = "request"
         for frame in relay.up:
-            book.write(f"{prefix}{name}.{kind}", f"{meaning}: request", frame)
+            book.write(f"{prefix}{name}.request", f"{meaning}: request", frame)
         for frame in relay.down:
             book.write(f"{prefix}{name}.reply", f"{meaning}: reply", frame)
 

@@ -10,7 +10,7 @@ public interface Greeter {
 
     CompletableFuture<String> helloLater(String name);
 
-    /** Always throws. */
+    /** Always throws; an RpcException of code N for the reason "rpcN". */
     String fail(String reason) throws GreetingException;
 
     /** Answers after the given milliseconds. */

@@ -1,0 +1,324 @@
+"""Java Dubbo consumers call Java Dubbo providers through the sidecar, each version with each.
+
+Every test has a group of its own, so that one fleet, registry and sidecar serve them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.conftest import Fleet
+from tests.e2e.peers import (
+    VERSIONS,
+    Provider,
+    Reference,
+    Version,
+    free_port,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(180)]
+
+callers = pytest.mark.parametrize("caller", VERSIONS, ids=lambda v: f"consumer{v}")
+callees = pytest.mark.parametrize("callee", VERSIONS, ids=lambda v: f"provider{v}")
+
+MIB = 1024 * 1024
+NETWORK, TIMEOUT = 1, 2
+
+
+def others(version: Version) -> list[Version]:
+    return [each for each in VERSIONS if each != version]
+
+
+def offer_plain(fleet: Fleet, version: Version, group: str) -> str:
+    """Offer an instance without any extras and return its name."""
+    name = f"{group}-{version}"
+    fleet.offer(version, name, group=group)
+    return name
+
+
+def other_modern(version: Version) -> Version:
+    """The other one of the 3.x versions."""
+    return next(each for each in VERSIONS[1:] if each != version)
+
+
+@contextlib.contextmanager
+def rule(fleet: Fleet, application: str, tags: str) -> Iterator[None]:
+    """Keep a tag rule of one application in ZooKeeper for a while."""
+    path = f"/dubbo/config/dubbo/{application}.tag-router"
+    text = f"{{force: false, enabled: true, key: {application}, tags: [{tags}]}}"
+    fleet.zookeeper.admin.create(path, text.encode(), makepath=True)
+    try:
+        yield
+    finally:
+        fleet.zookeeper.admin.delete(path)
+
+
+def token(answer: dict[str, object]) -> str:
+    """The reason token that starts the sidecar's own reply."""
+    return str(answer["root"]).split()[0].rstrip(":")
+
+
+@pytest.fixture
+def plain(fleet: Fleet, caller: Version, callee: Version) -> Reference:
+    """A reference to a service with a single instance of the callee's version."""
+    group = f"plain-{callee}"
+    fleet.offer(callee, group, group=group)
+    return fleet.reference(caller, group=group, timeout=5000)
+
+
+@callers
+@callees
+class TestCalls:
+    def test_sync(self, plain, callee):
+        assert plain.value("hello", "bob") == f"hello bob from plain-{callee}"
+
+    def test_async(self, plain, callee):
+        assert plain.value("helloLater") == f"later bob from plain-{callee}"
+        assert plain.value("hello", mode="context") == f"hello bob from plain-{callee}"
+
+    def test_echo(self, plain):
+        assert plain.value(mode="echo", arg="are you there") == "are you there"
+
+    def test_objects_and_text_of_every_kind(self, plain, callee):
+        assert plain.value("place", "N-1") == "N-1"
+        name = "\u8336 \U0001f375 \u00e9 " + "x" * 40_000
+        assert plain.value("hello", name) == f"hello {name} from plain-{callee}"
+
+    def test_generic(self, plain, fleet, caller, callee):
+        group = f"plain-{callee}"
+        generic = fleet.reference(caller, group=group, timeout=5000, generic="true")
+        assert generic.value("hello", mode="generic") == f"hello bob from {group}"
+        assert generic.value("place", "N-2", mode="generic")["number"] == "N-2"
+        failed = generic.call("fail", "no tea", mode="generic")
+        assert failed["thrown"].endswith("GenericException")
+        assert "GreetingException: no tea" in failed["message"]
+
+    def test_business_exception(self, plain):
+        answer = plain.call("fail", "no tea")
+        assert answer["thrown"] == "org.example.peer.GreetingException"
+        assert answer["message"] == "no tea"
+
+    def test_one_way(self, plain):
+        before = plain.value("posted")
+        assert plain.call("post", "hi", mode="oneway")["value"] is None
+        wait_until(lambda: plain.value("posted") == before + 1, what="the one-way call arrives")
+
+    @pytest.mark.parametrize("size", [MIB, 7 * MIB])
+    def test_big_payload_both_ways(self, plain, size):
+        assert plain.value("echoBytes", size) == size
+
+    def test_attachments_reach_the_provider(self, plain, caller, callee):
+        seen = plain.value("who", at_trace="t-1", at_dubbo__tag="gray")
+        assert seen["@trace"] == "t-1"
+        assert seen["@dubbo.tag"] == "gray"
+        assert seen["@group"] == f"plain-{callee}"
+        assert seen["@remote.application"] == "order-web"
+        assert seen.get("@timeout") == (None if caller.is_legacy else "5000")
+
+    def test_the_providers_own_oversize_reply_passes_through(self, plain, callee):
+        answer = plain.call("blob", 9_000_000)
+        assert answer["root"].startswith("Data length too large: 90")
+        assert plain.value("hello", "eve") == f"hello eve from plain-{callee}"
+
+    def test_timeout(self, fleet, plain, caller, callee):
+        short = fleet.reference(caller, group=f"plain-{callee}", timeout=300)
+        answer = short.call("slow", 900)
+        assert answer["code"] == TIMEOUT
+        assert 290 <= answer["ms"] < 850
+        wait_until(lambda: plain.value("slow", 1).startswith("slept 1 in"), what="the late reply")
+
+    def test_many_calls_at_once_keep_their_answers(self, plain, callee):
+        outcome = plain.many(400, threads=8, method="hello")
+        assert outcome["histogram"] == {f"plain-{callee}": 400}
+        assert not outcome["failures"]
+
+
+@callers
+@callees
+class TestIdentity:
+    def test_token(self, fleet, caller, callee):
+        group = f"token-{callee}"
+        fleet.offer(callee, group, group=group, token="s3cret")
+        assert fleet.reference(caller, group=group).value() == f"hello bob from {group}"
+
+    def test_group_and_version(self, fleet, caller, callee):
+        group = f"versioned-{callee}"
+        fleet.offer(callee, f"{group}-1", group=group, version="1.0.0")
+        fleet.offer(callee, f"{group}-2", group=group, version="2.0.0")
+        for major in "12":
+            reference = fleet.reference(caller, group=group, version=f"{major}.0.0")
+            assert reference.many(10, method="who")["histogram"] == {f"{group}-{major}": 10}
+
+    def test_custom_path(self, fleet, caller, callee):
+        group = f"path-{callee}"
+        fleet.offer(callee, group, group=group, path=f"custom/{callee}")
+        seen = fleet.reference(caller, group=group).value("who")
+        assert seen["name"] == group
+        assert seen["@path"] == f"custom/{callee}"
+
+    def test_nothing_of_that_version_or_group(self, fleet, caller, callee):
+        group = f"versioned-{callee}"
+        fleet.offer(callee, f"{group}-1", group=group, version="1.0.0")
+        wrong_version = fleet.reference(caller, group=group, version="9.0.0").call()
+        assert (wrong_version["code"], token(wrong_version)) == (NETWORK, "VERSION_MISMATCH")
+        wrong_group = fleet.reference(caller, group="nobody").call()
+        assert (wrong_group["code"], token(wrong_group)) == (NETWORK, "GROUP_MISMATCH")
+
+
+@callers
+@callees
+class TestRouting:
+    def test_a_tagged_call_goes_to_tagged_instances_only(self, fleet, caller, callee):
+        group = f"tagged-{callee}"
+        fleet.offer(callee, f"{group}-gray", group=group, tag="gray")
+        plain = {offer_plain(fleet, other, group) for other in others(callee)}
+        reference = fleet.reference(caller, group=group)
+        gray = reference.many(30, method="who", at_dubbo__tag="gray")
+        assert gray["histogram"] == {f"{group}-gray": 30}
+        untagged = reference.many(30, method="who")
+        assert set(untagged["histogram"]) == plain
+        unknown = reference.many(30, method="who", at_dubbo__tag="nobody")
+        assert set(unknown["histogram"]) == plain
+        forced = reference.call("who", at_dubbo__tag="nobody", at_dubbo__force__tag="true")
+        assert (forced["code"], token(forced)) == (NETWORK, "TAG_FORCED_EMPTY")
+
+    def test_the_own_zone_is_preferred(self, fleet, caller, callee):
+        group = f"zoned-{callee}"
+        fleet.offer(callee, f"{group}-near", group=group, p_zone="bj-a")
+        for other in others(callee):
+            fleet.offer(other, f"{group}-far-{other}", group=group, p_zone="sh-b")
+        assert fleet.reference(caller, group=group).many(30, method="who")["histogram"] == {
+            f"{group}-near": 30
+        }
+
+
+@callees
+class TestProviders:
+    """What depends on the provider's version only; the newest consumer calls."""
+
+    def test_weights_decide_the_shares(self, fleet, callee):
+        group = f"weighted-{callee}"
+        weights = {callee: 600, **dict(zip(others(callee), (300, 100), strict=True))}
+        for version, weight in weights.items():
+            fleet.offer(version, f"{group}-{version}", group=group, weight=weight, p_warmup=1)
+        reference = fleet.reference(VERSIONS[-1], group=group)
+        histogram = reference.many(1000, threads=4, method="who")["histogram"]
+        for version, weight in weights.items():
+            assert abs(histogram[f"{group}-{version}"] - weight) < 100, histogram
+
+    def test_a_timeout_of_the_provider_holds_when_the_consumer_sends_none(self, fleet, callee):
+        group = f"limited-{callee}"
+        fleet.offer(callee, group, group=group, timeout=300)
+        answer = fleet.reference(VERSIONS[0], group=group).call("slow", 900)
+        assert answer["code"] == TIMEOUT
+        assert answer["ms"] < 850
+        assert fleet.reference(VERSIONS[-1], group=group).value("slow", 600)
+
+    def test_a_dynamic_tag_rule_names_instances(self, fleet, callee):
+        group = f"ruled-{callee}"
+        port = free_port()
+        fleet.offer(callee, f"{group}-named", group=group, port=port)
+        rest = {offer_plain(fleet, other, group) for other in others(callee)}
+        reference = fleet.reference(VERSIONS[-1], group=group)
+        assert len(reference.many(60, method="who")["histogram"]) == 3
+        with rule(fleet, "greeter", f"{{name: canary, addresses: ['127.0.0.1:{port}']}}"):
+            canary = {"at_dubbo__tag": "canary"}
+            wait_until(
+                lambda: (
+                    set(reference.many(20, method="who", **canary)["histogram"])
+                    == {f"{group}-named"}
+                ),
+                what="the rule sends tagged calls to the named instance",
+            )
+            assert set(reference.many(60, method="who")["histogram"]) == rest
+        wait_until(
+            lambda: len(reference.many(60, method="who")["histogram"]) == 3,
+            what="without the rule all three serve again",
+        )
+
+    def test_an_oversize_reply_or_request_ends_only_that_call(self, fleet, callee):
+        group = f"huge-{callee}"
+        fleet.offer(callee, group, group=group, port=free_port(), payload=32 * MIB)
+        words = {"group": group, "timeout": 5000, "p_payload": 32 * MIB}
+        reference = fleet.reference(VERSIONS[-1], **words)
+        reply = reference.call("blob", 9_000_000)
+        assert reply["code"] == NETWORK
+        assert group in reply["root"]
+        request = reference.call("echoBytes", 9_000_000)
+        assert request["code"] == NETWORK
+        assert group in request["root"]
+        assert reference.value() == f"hello bob from {group}"
+
+    def test_a_graceful_end_fails_no_call(self, fleet, callee):
+        group = f"ending-{callee}"
+        offer_plain(fleet, others(callee)[0], group)
+        leaver = Provider(
+            callee, fleet.peers.directory, registry=fleet.registry, group=group, name="leaver"
+        )
+        with contextlib.closing(leaver):
+            references = [
+                fleet.reference(version, group=group, timeout=3000) for version in VERSIONS
+            ]
+            for reference in references:
+                wait_until(
+                    lambda r=reference: "leaver" in r.many(20)["histogram"], what="both serve"
+                )
+                reference.start(threads=3, method="slow", arg=20)
+            leaver.terminate()
+            wait_until(lambda: leaver.has_ended, what="graceful end")
+            outcomes = [reference.finish() for reference in references]
+        assert [outcome["failures"] for outcome in outcomes] == [{}, {}, {}]
+        assert all(outcome["histogram"].get("leaver") for outcome in outcomes)
+
+    def test_a_killed_provider_costs_only_the_calls_in_flight(self, fleet, callee):
+        group, port = f"killed-{callee}", free_port()
+        offer_plain(fleet, others(callee)[0], group)
+        words = {"registry": fleet.registry, "group": group, "name": "phoenix", "port": port}
+        reference = fleet.reference(VERSIONS[-1], group=group, timeout=3000)
+        first = Provider(callee, fleet.peers.directory, **words)
+        with contextlib.closing(first):
+            wait_until(lambda: "phoenix" in reference.many(20)["histogram"], what="both serve")
+            threads = 4
+            reference.start(threads=threads, method="slow", arg=10)
+            time.sleep(0.5)
+            first.kill()
+        second = Provider(callee, fleet.peers.directory, **words)
+        with contextlib.closing(second):
+            time.sleep(1)
+            outcome = reference.finish()
+            wait_until(lambda: "phoenix" in reference.many(20)["histogram"], what="it is back")
+        assert sum(outcome["failures"].values()) <= threads, outcome
+
+
+@pytest.mark.parametrize("caller", VERSIONS[1:], ids=lambda v: f"consumer{v}")
+@pytest.mark.parametrize("callee", VERSIONS[1:], ids=lambda v: f"provider{v}")
+class TestFastjson2:
+    def test_calls_are_routed_and_answered(self, fleet, caller, callee):
+        group = f"json-{callee}"
+        offered = {"group": group, "p_prefer__serialization": "fastjson2,hessian2"}
+        fleet.offer(callee, f"{group}-plain", **offered)
+        fleet.offer(other_modern(callee), f"{group}-gray", tag="gray", **offered)
+        query = "?serialization=fastjson2&prefer.serialization=fastjson2"
+        reference = fleet.peers.reference(caller, fleet.sidecar.url + query, group=group)
+        gray = reference.many(20, method="who", at_dubbo__tag="gray")
+        assert gray["histogram"] == {f"{group}-gray": 20}
+        assert reference.value() == f"hello bob from {group}-plain"
+        assert reference.value("helloLater") == f"later bob from {group}-plain"
+        assert reference.value("place", "N-3") == "N-3"
+        assert reference.call("fail", "no tea")["message"] == "no tea"
+        assert reference.value("echoBytes", MIB) == MIB
+        forced = reference.call("who", at_dubbo__tag="nobody", at_dubbo__force__tag="true")
+        assert (forced["code"], token(forced)) == (NETWORK, "TAG_FORCED_EMPTY")
+
+
+@callers
+def test_an_unknown_service_is_refused_at_once(fleet, caller):
+    reference = fleet.reference(caller, generic="true", interface="org.example.peer.Nobody")
+    answer = reference.call("hello", mode="generic")
+    assert (answer["code"], token(answer)) == (NETWORK, "UNKNOWN_SERVICE")
+    assert answer["ms"] < 1000
