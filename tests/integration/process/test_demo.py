@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 
 import pytest
 
@@ -18,8 +17,10 @@ STEPS = 7
 
 
 def demo(*arguments):
-    command = [sys.executable, "-m", "sidecar", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=80, check=False)
+    return subprocess.run(
+        stage.python("sidecar", "demo", *arguments),
+        env=stage.same_package(), capture_output=True, text=True, timeout=80, check=False,
+    )  # fmt: skip
 
 
 def assert_good(done):
