@@ -39,9 +39,11 @@ class ZooKeeperNodes:
 
     def put_rule(self, name: str, text: str) -> None:
         """Write a rule node of the configuration centre."""
-        path = f"{self._root}/config/dubbo/{name}"
-        self._client.ensure_path(path)
-        self._client.set(path, text.encode())
+        self._client.create(self._rule(name), text.encode(), makepath=True)
+
+    def remove_rule(self, name: str) -> None:
+        """Delete a rule node."""
+        self._client.delete(self._rule(name))
 
     def remove_root(self) -> None:
         """Delete everything below the root."""
@@ -51,6 +53,9 @@ class ZooKeeperNodes:
         """End the session."""
         self._client.stop()
         self._client.close()
+
+    def _rule(self, name: str) -> str:
+        return f"{self._root}/config/dubbo/{name}"
 
     def _provider(self, interface: str, url: str) -> str:
         return f"{self._root}/{interface}/providers/{quote_plus(url, safe='*')}"

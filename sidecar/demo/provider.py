@@ -1,18 +1,17 @@
-"""The providers of one zone, as one process: ``python -m sidecar.demo.provider ZONE PLAN [URL]``.
+"""One sample provider as a process: ``python -m sidecar.demo.provider NAME ZONE TAG URL``.
 
-The plan lists instances as ``NAME[=TAG]``, separated by commas; each listens on a free port of its
-own. With a ZooKeeper URL they register there, as Dubbo providers do. Once all is up the process
-prints one JSON object, NAME -> provider URL. A line ``weight NAME NUMBER`` on its input registers
-an instance with a new weight and prints the object again; the end of its input ends the process,
-so that no provider outlives the demo.
+It listens on a free loopback port and, when the URL of a ZooKeeper is not empty, registers there as
+Dubbo providers do. Then it prints its provider URL. A line with a number on its input makes it
+register anew with that weight and print the URL again; the end of its input ends it, so that no
+provider outlives the demo.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
+from functools import partial
 from typing import Final, cast, final
 
 from sidecar.demo.nodes import ZooKeeperNodes
@@ -53,38 +52,33 @@ class GreeterConnection(asyncio.Protocol):
 
 
 @final
-class Zone:
-    """The instances of one zone and their registrations."""
+class Provider:
+    """One instance and its registration."""
 
-    def __init__(self, zone: str, registry: str) -> None:
+    def __init__(self, name: str, zone: str, tag: str, registry: str) -> None:
+        self._name = name
         self._zone = zone
+        self._tag = tag
         self._nodes = ZooKeeperNodes(registry) if registry else None
-        self._ports: dict[str, int] = {}
-        self._tags: dict[str, str] = {}
-        self.urls: dict[str, str] = {}
+        self._port = 0
+        self.url = ""
 
-    async def start(self, plan: str) -> None:
-        """Listen for every instance of the plan and register it."""
+    async def start(self) -> None:
+        """Listen and register."""
         loop = asyncio.get_running_loop()
-        for text in plan.split(","):
-            name, _, tag = text.partition("=")
-            server = await loop.create_server(
-                lambda name=name: GreeterConnection(name), "127.0.0.1"
-            )
-            self._ports[name] = server.sockets[0].getsockname()[1]
-            self._tags[name] = tag
-            self.register(name, DEFAULT_WEIGHT)
+        server = await loop.create_server(partial(GreeterConnection, self._name), "127.0.0.1")
+        self._port = server.sockets[0].getsockname()[1]
+        self.register(DEFAULT_WEIGHT)
 
-    def register(self, name: str, weight: int) -> None:
-        """Register an instance with a weight, in place of its registration so far."""
-        previous = self.urls.get(name)
-        self.urls[name] = self._url(name, weight)
+    def register(self, weight: int) -> None:
+        """Register with a weight, in place of the registration so far."""
+        previous, self.url = self.url, self._url(weight)
         if self._nodes is not None:
-            self._nodes.add_provider(INTERFACE, self.urls[name])
-            if previous is not None:
+            self._nodes.add_provider(INTERFACE, self.url)
+            if previous:
                 self._nodes.remove_provider(INTERFACE, previous)
 
-    def _url(self, name: str, weight: int) -> str:
+    def _url(self, weight: int) -> str:
         parameters = {
             "application": APPLICATION,
             "dubbo": "2.0.2",
@@ -95,25 +89,24 @@ class Zone:
             "weight": str(weight),
             "zone": self._zone,
         }
-        if self._tags[name]:
-            parameters["dubbo.tag"] = self._tags[name]
+        if self._tag:
+            parameters["dubbo.tag"] = self._tag
         query = "&".join(f"{key}={value}" for key, value in sorted(parameters.items()))
-        return f"dubbo://127.0.0.1:{self._ports[name]}/{INTERFACE}?{query}"
+        return f"dubbo://127.0.0.1:{self._port}/{INTERFACE}?{query}"
 
 
-async def serve(zone_name: str, plan: str, registry: str) -> None:
+async def serve(name: str, zone: str, tag: str, registry: str) -> None:
     """Serve until the input ends."""
-    zone = Zone(zone_name, registry)
-    await zone.start(plan)
+    provider = Provider(name, zone, tag, registry)
+    await provider.start()
     while True:
-        sys.stdout.write(json.dumps(zone.urls) + "\n")
+        sys.stdout.write(provider.url + "\n")
         sys.stdout.flush()
-        line = await asyncio.to_thread(sys.stdin.readline)
-        if not line:
+        weight = await asyncio.to_thread(sys.stdin.readline)
+        if not weight:
             return
-        _, name, weight = line.split()
-        await asyncio.to_thread(zone.register, name, int(weight))
+        await asyncio.to_thread(provider.register, int(weight))
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(*sys.argv[1:4]))
+    asyncio.run(serve(*sys.argv[1:5]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol, final
 
@@ -22,11 +22,14 @@ class DemoRegistry(Protocol):
     url: str  # for the sidecar's configuration
     provider_url: str  # for the providers; empty when the demo registers for them
 
-    async def registered(self, zone: str, urls: Iterable[str]) -> None:
-        """Note what the providers of a zone are registered as now."""
+    async def put_providers(self, urls: Sequence[str]) -> None:
+        """List these providers, unless they register themselves."""
 
     async def put_rule(self, text: str) -> None:
         """Write the application's tag rule."""
+
+    async def remove_rule(self) -> None:
+        """Delete the rule."""
 
     async def close(self) -> None:
         """Leave nothing behind."""
@@ -42,13 +45,13 @@ class FileRegistry:
         self.name = f"file {path}"
         self.url = f"file://{path}"
         self._path = path
-        self._providers: dict[str, list[str]] = {}
+        self._providers: list[str] = []
         self._rules: dict[str, str] = {}
         self._write()
 
-    async def registered(self, zone: str, urls: Iterable[str]) -> None:
-        """Write the providers of a zone anew."""
-        self._providers[zone] = list(urls)
+    async def put_providers(self, urls: Sequence[str]) -> None:
+        """Write the providers into the file."""
+        self._providers = list(urls)
         self._write()
 
     async def put_rule(self, text: str) -> None:
@@ -56,13 +59,19 @@ class FileRegistry:
         self._rules[RULE] = text
         self._write()
 
+    async def remove_rule(self) -> None:
+        """Take the rule out of the file."""
+        del self._rules[RULE]
+        self._write()
+
     async def close(self) -> None:
         """Nothing to do: the file is in the demo's own directory."""
 
     def _write(self) -> None:
-        urls = [url for zone in self._providers.values() for url in zone]
         draft = self._path.with_suffix(".new")
-        draft.write_text(yaml.safe_dump({"providers": urls, "rules": self._rules}, width=1000))
+        draft.write_text(
+            yaml.safe_dump({"providers": self._providers, "rules": self._rules}, width=1000)
+        )
         os.replace(draft, self._path)
 
 
@@ -80,12 +89,16 @@ class ZooKeeperRegistry:
         """Open the demo's own session; raises RegistryError when nothing answers."""
         return cls(name, url, await asyncio.to_thread(ZooKeeperNodes, url))
 
-    async def registered(self, zone: str, urls: Iterable[str]) -> None:
+    async def put_providers(self, urls: Sequence[str]) -> None:
         """Nothing to do: providers register themselves."""
 
     async def put_rule(self, text: str) -> None:
         """Write the rule node."""
         await asyncio.to_thread(self._nodes.put_rule, RULE, text)
+
+    async def remove_rule(self) -> None:
+        """Delete the rule node."""
+        await asyncio.to_thread(self._nodes.remove_rule, RULE)
 
     async def close(self) -> None:
         """Delete what the demo wrote and end the session."""

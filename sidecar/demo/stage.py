@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, cast, final
+from typing import Any, Final, NamedTuple, cast, final
 from urllib.parse import urlencode
 
 from sidecar.admin.client import ask
@@ -18,10 +17,23 @@ from sidecar.demo.wire import INTERFACE, METHOD
 from sidecar.demo.zookeeper import free_port
 from sidecar.model.errors import SidecarError
 
-ZONES: Final = {"bj-a": "a1,a2,a-gray=gray", "bj-b": "b1,b2,b-gray=gray"}
 READY_LIMIT: Final = 15.0  # seconds for a process to come up or a change to arrive
 STOP_LIMIT: Final = 10.0
 POLL: Final = 0.1
+
+
+class Plan(NamedTuple):
+    """What one provider is to be."""
+
+    name: str
+    zone: str
+    tag: str = ""
+
+
+PLANS: Final = (
+    Plan("a1", "bj-a"), Plan("a2", "bj-a"), Plan("a-gray", "bj-a", "gray"),
+    Plan("b1", "bj-b"), Plan("b2", "bj-b"), Plan("b-gray", "bj-b", "gray"),
+)  # fmt: skip
 
 _LOG: Final = "sidecar.log"
 _CONFIG: Final = """\
@@ -45,47 +57,42 @@ admin:
 
 
 @final
-class ZoneProcess:
-    """The providers of one zone."""
+class ProviderProcess:
+    """One instance of the sample service."""
 
-    def __init__(
-        self, zone: str, registry: DemoRegistry, process: asyncio.subprocess.Process
-    ) -> None:
-        self._zone = zone
-        self._registry = registry
+    def __init__(self, plan: Plan, process: asyncio.subprocess.Process) -> None:
+        self.plan = plan
+        self.url = ""
         self._process = process
-        self.urls: dict[str, str] = {}
 
     @classmethod
-    async def start(cls, zone: str, registry: DemoRegistry) -> ZoneProcess:
-        """Start the process; `await_urls` returns once its instances are registered."""
+    async def start(cls, plan: Plan, registry_url: str) -> ProviderProcess:
+        """Start the process; `await_url` returns once it is registered."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "sidecar.demo.provider"),
-            *(zone, ZONES[zone], registry.provider_url),
+            *(plan.name, plan.zone, plan.tag, registry_url),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        return cls(zone, registry, process)
+        return cls(plan, process)
 
-    async def await_urls(self) -> None:
-        """Read what the process registered."""
+    async def await_url(self) -> None:
+        """Read what the process registered as."""
         output = cast("asyncio.StreamReader", self._process.stdout)
         async with asyncio.timeout(READY_LIMIT):
-            line = await output.readline()
-        if not line:
-            raise SidecarError(f"the providers of zone {self._zone} did not start")
-        self.urls = json.loads(line)
-        await self._registry.registered(self._zone, self.urls.values())
+            self.url = (await output.readline()).decode().strip()
+        if not self.url:
+            raise SidecarError(f"the provider {self.plan.name} did not start")
 
-    async def set_weight(self, name: str, weight: int) -> None:
-        """Let an instance register a new weight."""
-        process_input = cast("asyncio.StreamWriter", self._process.stdin)
-        process_input.write(f"weight {name} {weight}\n".encode())
-        await self.await_urls()
+    async def set_weight(self, weight: int) -> None:
+        """Let it register a new weight."""
+        cast("asyncio.StreamWriter", self._process.stdin).write(f"{weight}\n".encode())
+        await self.await_url()
 
-    def address(self, name: str) -> str:
-        """Return ``host:port`` of an instance."""
-        return self.urls[name].partition("://")[2].partition("/")[0]
+    @property
+    def address(self) -> str:
+        """Its ``host:port``."""
+        return self.url.partition("://")[2].partition("/")[0]
 
     async def kill(self) -> None:
         """End the process without any farewell, as a power cut would."""
@@ -164,7 +171,7 @@ class Stage:
         self.registry = registry
         self.port = port
         self.consumer = Consumer("127.0.0.1", port)
-        self.zones: dict[str, ZoneProcess] = {}
+        self.providers: dict[str, ProviderProcess] = {}
         self._sidecar: SidecarProcess | None = None
 
     @property
@@ -174,20 +181,26 @@ class Stage:
 
     async def start(self, directory: Path) -> None:
         """Start providers, then the sidecar, and wait until calls can be made."""
-        for zone in ZONES:
-            self.zones[zone] = await ZoneProcess.start(zone, self.registry)
-        for process in self.zones.values():
-            await process.await_urls()
+        for plan in PLANS:
+            started = await ProviderProcess.start(plan, self.registry.provider_url)
+            self.providers[plan.name] = started
+        for provider in self.providers.values():
+            await provider.await_url()
+        await self.register(*self.providers)
         self._sidecar = await SidecarProcess.start(directory, self.registry.url, self.port)
         await self.sidecar.await_ready()
+
+    async def register(self, *names: str) -> None:
+        """Make the registry list these providers and no others, if that is for us to do."""
+        await self.registry.put_providers([self.providers[name].url for name in names])
 
     async def close(self) -> None:
         """End what is still running."""
         self.consumer.close()
         if self._sidecar is not None:
             await self._sidecar.stop()
-        for zone in self.zones.values():
-            await zone.kill()
+        for provider in self.providers.values():
+            await provider.kill()
         await self.registry.close()
 
 

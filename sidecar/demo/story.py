@@ -109,6 +109,7 @@ class _Story:
             self.tag_rule,
             self.weight,
             self.power_cut,
+            self.zone_down,
             self.farewell,
         )
 
@@ -116,11 +117,13 @@ class _Story:
         """Start everything and say what runs where."""
         self._say(f"registry   {self._stage.registry.name}")
         await self._stage.start(directory)
-        for zone, process in self._stage.zones.items():
-            places = ", ".join(
-                f"{name} :{process.address(name).rpartition(':')[2]}" for name in process.urls
-            )
-            self._say(f"zone {zone}  {places}")
+        for zone in ("bj-a", "bj-b"):
+            places = [
+                f"{name} :{provider.address.rpartition(':')[2]}"
+                for name, provider in self._stage.providers.items()
+                if provider.plan.zone == zone
+            ]
+            self._say(f"zone {zone}  {', '.join(places)}")
         self._say(f"sidecar    dubbo://127.0.0.1:{self._stage.port}")
         self._say(f"admin      {self._stage.sidecar.admin}")
         self._say("consumer   application demo-web, zone bj-a")
@@ -135,28 +138,37 @@ class _Story:
         self._show(await self._stage.sidecar.explain("gray"))
 
     async def tag_rule(self) -> None:
-        """A tag rule in the registry names b1 as `canary`; calls with that tag follow it."""
-        address = self._stage.zones["bj-b"].address("b1")
+        """A tag rule names b1 as `canary`: calls with that tag follow it, until it is deleted."""
+        address = self._stage.providers["b1"].address
         await self._stage.registry.put_rule(_TAG_RULE.format(address=address))
         await self._until_eligible({"b1"}, "canary")
         self._expect(await self._call(100, "canary"), {"b1": 1.0})
+        await self._stage.registry.remove_rule()
+        await self._until_eligible({"a1", "a2"}, "canary")
+        self._expect(await self._call(100, "canary"), {"a1": 1.0, "a2": 1.0})
 
     async def weight(self) -> None:
         """a1 registers three times its weight; it gets three calls of four."""
-        await self._stage.zones["bj-a"].set_weight("a1", 300)
         epoch = (await self._stage.sidecar.explain())["epoch"]
+        await self._stage.providers["a1"].set_weight(300)
+        await self._stage.register(*self._stage.providers)
 
         async def is_published() -> bool:
             return bool((await self._stage.sidecar.explain())["epoch"] != epoch)
 
-        await wait_for(is_published, "the new weight")
+        await wait_for(is_published, "the new weight to arrive")
         self._expect(await self._call(400), {"a1": 3.0, "a2": 1.0})
 
     async def power_cut(self) -> None:
-        """Zone bj-a loses power between two calls; none fails, all move to bj-b."""
-        await self._stage.zones["bj-a"].kill()
-        self._expect(await self._call(200), {"b1": 1.0, "b2": 1.0})
-        await self._stage.registry.registered("bj-a", [])
+        """a1 loses power; no call fails, although the registry still lists it."""
+        await self._stage.providers["a1"].kill()
+        self._expect(await self._call(200), {"a2": 1.0})
+
+    async def zone_down(self) -> None:
+        """All of zone bj-a goes; once the registry has noticed, calls go to zone bj-b."""
+        for name in ("a2", "a-gray"):
+            await self._stage.providers[name].kill()
+        await self._stage.register("b1", "b2", "b-gray")
         await self._until_eligible({"b1", "b2"})
         self._expect(await self._call(200), {"b1": 1.0, "b2": 1.0})
         self._show(await self._stage.sidecar.explain())
@@ -189,12 +201,7 @@ class _Story:
                 raise SidecarError(f"expected about {total * part:.0f} answers from {name}")
 
     async def _until_eligible(self, names: set[str], tag: str = "") -> None:
-        wanted = {
-            process.address(name)
-            for process in self._stage.zones.values()
-            for name in process.urls
-            if name in names
-        }
+        wanted = {self._stage.providers[name].address for name in names}
 
         async def is_so() -> bool:
             return set((await self._stage.sidecar.explain(tag))["eligible"]) == wanted

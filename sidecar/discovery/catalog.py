@@ -101,11 +101,6 @@ class Catalog:
         """Return what every registry must begin or end to watch, in this order."""
         return self._queue.take()
 
-    def slots(self) -> list[Slot]:
-        """Return everything that is to be watched, for a registry that starts anew."""
-        slots = [Slot(category, name) for name in self._interfaces for category in CATEGORIES]
-        return slots + [Slot(RULE, name) for name in self._book.names()]
-
     def linked(self, registry: str) -> None:
         """A registry is connected; its answers will follow."""
         self._linked.add(registry)
@@ -165,10 +160,12 @@ class Catalog:
         """Take in at most ``limit`` new names; return whether there is more to do."""
         if self._busy:
             name, interface = next(iter(self._busy.items()))
-            interface.work(limit)
-            if not interface.has_work:
-                del self._busy[name]
-                self._settle(interface)
+            try:
+                interface.work(limit)
+            finally:
+                if not interface.has_work:
+                    del self._busy[name]
+            self._settle(interface)
         return bool(self._busy)
 
     def expire(self, now: float) -> None:
@@ -189,7 +186,7 @@ class Catalog:
         subscription = self._find(key)
         return subscription is not None and subscription.state == PUBLISHED
 
-    def keys(self) -> list[ServiceKey]:
+    def services(self) -> list[ServiceKey]:
         """Return the watched services."""
         return [
             subscription.key
@@ -257,14 +254,18 @@ class Catalog:
 
     def _tell_addresses(self, interface: Interface) -> None:
         uses = self._addresses
+        untold: set[str] = set()
         for instance in interface.added:
+            if instance.address not in uses:
+                untold.add(instance.address)
             uses[instance.address] = uses.get(instance.address, 0) + 1
         gone: list[str] = []
         for instance in interface.gone:
             uses[instance.address] -= 1
             if uses[instance.address] == 0:
                 del uses[instance.address]
-                gone.append(instance.address)
+                if instance.address not in untold:
+                    gone.append(instance.address)
         added = [instance for instance in interface.added if instance.address in uses]
         interface.added, interface.gone = [], []
         if gone or added:

@@ -257,17 +257,20 @@ class Endpoint(UpstreamOwner):
         """Do what time asks for: heartbeats, idle closing, warm connections."""
         context = self._context
         for link in list(self.links):
-            link.check(now)
             idle = now - link.last_call >= context.idle_close and len(self.links) > context.warm
             if (idle or self.is_retired) and link.is_quiet:
-                if link in self.links:
-                    self.links.remove(link)
-                if self.state == DRAINING and not self.links:
-                    self._clear()
-                link.closed_because = "idle"
-                link.close()
+                self._close(link)
+            else:
+                link.check(now)
         if len(self.links) < context.warm and self.state == 0 and not self.is_retired:
             self._connect(now)
+
+    def _close(self, link: Upstream) -> None:
+        self.links.remove(link)
+        if self.state == DRAINING and not self.links:
+            self._clear()
+        link.closed_because = "idle"
+        link.close()
 
     def close(self) -> None:
         """End every connection and timer."""

@@ -33,6 +33,7 @@ from sidecar.proxy.waiting import WaitingCalls
 from sidecar.resilience.deadlines import Timed
 from sidecar.settings.schema import Settings
 from sidecar.telemetry import names
+from sidecar.telemetry.counters import OTHER_METHOD_LABEL
 
 # A call that finds one dead address after the other stops here: each dead address is left alone by
 # all later calls, so only the first calls after an outage ever come near.
@@ -122,7 +123,7 @@ class Forwarder(RequestHandler):
         call.service = service
         if call.stats is None:
             call.stats = self._settlement.counters.method(
-                PROTOCOL, service.stats_label, call.head.method
+                PROTOCOL, service.stats_label, call.head.method or OTHER_METHOD_LABEL
             )
         self._choose(call, service, now)
 
@@ -164,13 +165,13 @@ class Forwarder(RequestHandler):
 
     def _is_worth_trying(self, call: Call, instance: Instance, now: float) -> bool:
         """Whether to go to an address although it should be avoided, since no other is left."""
+        address = instance.address
         tried = call.tried
-        if tried is not None:
-            if call.has_overflowed or len(tried) >= MAX_ATTEMPTS:
-                return False
-            if instance.address in self._pool.unavailable and instance.address in tried:
-                return False
-        return self._pool.may_be_tried(instance.address, now)
+        if tried is not None and (call.has_overflowed or len(tried) >= MAX_ATTEMPTS):
+            return False
+        if address not in self._pool.unavailable:
+            return True  # it lost the call without failing: it may be dialled again
+        return (tried is None or address not in tried) and self._pool.may_be_tried(address, now)
 
     def _give_up(self, call: Call, instance: Instance, now: float) -> None:
         if call.has_overflowed:
