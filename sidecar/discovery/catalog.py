@@ -186,7 +186,7 @@ class Catalog:
         subscription = self._find(key)
         return subscription is not None and subscription.state == PUBLISHED
 
-    def keys(self) -> list[ServiceKey]:
+    def services(self) -> list[ServiceKey]:
         """Return the watched services."""
         return [
             subscription.key
@@ -254,14 +254,18 @@ class Catalog:
 
     def _tell_addresses(self, interface: Interface) -> None:
         uses = self._addresses
+        untold: set[str] = set()
         for instance in interface.added:
+            if instance.address not in uses:
+                untold.add(instance.address)
             uses[instance.address] = uses.get(instance.address, 0) + 1
         gone: list[str] = []
         for instance in interface.gone:
             uses[instance.address] -= 1
             if uses[instance.address] == 0:
                 del uses[instance.address]
-                gone.append(instance.address)
+                if instance.address not in untold:
+                    gone.append(instance.address)
         added = [instance for instance in interface.added if instance.address in uses]
         interface.added, interface.gone = [], []
         if gone or added:

@@ -40,8 +40,12 @@ class _Node:
         self.texts: Final[dict[str, tuple[str, int]]] = {}
         self.failed: Final[set[str]] = set()
         self.slot: Final = RuleSlot(name.removesuffix(_SUFFIX), max_size)
-        self.source = ""
-        self.exists = False
+        self.source = ""  # the registry whose text counts
+        self.text = ""
+
+    @property
+    def exists(self) -> bool:
+        return self.source != ""
 
 
 @final
@@ -143,15 +147,16 @@ class RuleBook:
     def _read(self, node: _Node, now_ms: int) -> bool:
         text, version, source = "", 0, ""
         for registry in self._registries:
-            text, version = node.texts.get(registry, ("", 0))
-            if text.strip():
-                source = registry
+            candidate, number = node.texts.get(registry, ("", 0))
+            if candidate.strip():
+                text, version, source = candidate, number, registry
                 break
-        node.exists = source != ""
-        if source != node.source:
+        if (source, text) == (node.source, node.text):
+            return False
+        if node.source and source != node.source:
             version = 0  # numbers of two registries do not compare
-            node.source = source
+        node.source, node.text = source, text
         before = node.slot.invalid_count
-        is_new = node.slot.offer(text if source else "", version, now_ms)
+        is_new = node.slot.offer(text, version, now_ms)
         self.invalid += node.slot.invalid_count - before
         return is_new

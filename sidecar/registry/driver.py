@@ -120,7 +120,7 @@ class RegistryDriver:
 
     def unresolved(self) -> int:
         """Return how many watched services have no list yet."""
-        return sum(not self._catalog.is_published(key) for key in self._catalog.keys())
+        return sum(not self._catalog.is_published(key) for key in self._catalog.services())
 
     def registries(self) -> list[dict[str, Any]]:
         """Return the state of each registry for people."""
@@ -198,7 +198,7 @@ class RegistryDriver:
             return
         try:
             has_more = self._catalog.work()
-        except Exception:  # noqa: BLE001 - a defect must not end discovery
+        except Exception:  # a defect must not end discovery
             self._counters.count("discovery_failed")
             _logger.exception("a list is not taken in")
             has_more = True
@@ -227,7 +227,7 @@ class RegistryDriver:
         limit = float(self._settings.services.idle_release)
         now_ms = self._now_ms()
         named = {key.text for key in self._preload}
-        for key in self._catalog.keys():
+        for key in self._catalog.services():
             used_ms = max(self._services.last_used_ms(key), self._since[key.text])
             if key.text not in named and now_ms - used_ms >= limit * 1000:
                 self.release(key)

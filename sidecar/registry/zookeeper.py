@@ -140,7 +140,7 @@ class ZooKeeperRegistry:
         for item in items:
             try:
                 self._handle(item, now)
-            except Exception:  # noqa: BLE001 - a defect must not cost the events behind it
+            except Exception:  # a defect must not cost the events behind it
                 self._stats.fail("internal")
                 _logger.exception("registry %s: %s is not taken in", self.name, item.path)
         self._stats.events = self._table.events

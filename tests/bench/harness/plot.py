@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,12 @@ def draw(out: Path) -> Path:
 def _throughput(result: dict[str, Any]) -> list[Panel]:
     fleet, cases = list(result["fleets"].items())[-1]
     return [
-        lambda axis, label=label, case=case: _rates(axis, fleet, label, case["median"])
+        partial(_rates, fleet=fleet, label=label, found=case["median"])
         for label, case in cases.items()
     ]
 
 
-def _rates(axis: Any, fleet: str, label: str, found: dict[str, Any]) -> None:
+def _rates(axis: Any, *, fleet: str, label: str, found: dict[str, Any]) -> None:
     names = list(found)[::-1]
     rates = [found[name]["calls_per_second"] / 1000 for name in names]
     bars = axis.barh(names, rates, color=[COLOURS[name] for name in names])

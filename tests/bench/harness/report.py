@@ -84,11 +84,13 @@ def _change(result: dict[str, Any]) -> None:
             build,
             f"{found['listing_ms']:.2f} ms",
             f"{found['snapshot_ms']:.2f} ms",
+            f"{found['first_call_ms']:.2f} ms",
             f"{found['parsed_per_change']:g}",
+            f"{found['first_listing_ms']:.0f} ms",
         ]
         for build, found in builds.items()
     ]
-    _table(["", "whole change", "of it snapshot", "names parsed"], rows)
+    _table(["", "whole change", "snapshot", "next call", "names parsed", "first list"], rows)
 
 
 def _coalescing(result: dict[str, Any]) -> None:

@@ -26,8 +26,9 @@ def installed(kind: str, out: Path) -> Path:
     stamp = folder / "sources.sha256"
     digest = _digest()
     if not stamp.exists() or stamp.read_text() != digest:
+        out.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(dir=out) as scratch:
             _install(_wheel(kind, Path(scratch)), folder)
         stamp.write_text(digest)
     return folder
