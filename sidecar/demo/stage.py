@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, final
 from urllib.parse import urlencode
 
+import sidecar
 from sidecar.admin.client import ask
 from sidecar.demo.consumer import Consumer
 from sidecar.demo.registries import DemoRegistry
@@ -56,6 +58,16 @@ admin:
 """
 
 
+def python(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs one of our modules."""
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def same_package() -> dict[str, str]:
+    """Return an environment in which a new process imports the package that this one runs."""
+    return os.environ | {"PYTHONPATH": str(Path(sidecar.__file__).parents[1])}
+
+
 @final
 class ProviderProcess:
     """One instance of the sample service."""
@@ -69,8 +81,8 @@ class ProviderProcess:
     async def start(cls, plan: Plan, registry_url: str) -> ProviderProcess:
         """Start the process; `await_url` returns once it is registered."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "sidecar.demo.provider"),
-            *(plan.name, plan.zone, plan.tag, registry_url),
+            *python("sidecar.demo.provider", plan.name, plan.zone, plan.tag, registry_url),
+            env=same_package(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
@@ -120,7 +132,8 @@ class SidecarProcess:
         )
         with (directory / _LOG).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "sidecar", "run", "--config", str(config)),
+                *python("sidecar", "run", "--config", str(config)),
+                env=same_package(),
                 stdout=log,
                 stderr=log,
             )

@@ -5,13 +5,13 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.demo.consumer import Consumer
+from sidecar.demo.stage import python, same_package
 from sidecar.demo.wire import INTERFACE, METHOD
 from sidecar.protocol.hessian.write import write_map, write_string
 from tests.fixtures.zookeeper import free_port
@@ -35,7 +35,8 @@ class Providers:
 
     def add(self, name, zone="bj-a", tag=""):
         process = subprocess.Popen(
-            [sys.executable, "-m", "sidecar.demo.provider", name, zone, tag, ""],
+            python("sidecar.demo.provider", name, zone, tag, ""),
+            env=same_package(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -178,8 +179,10 @@ def test_an_address_in_use_ends_the_start_with_1_and_a_sentence(
         + f'listeners: [{{address: "127.0.0.1:{ports["listener"]}"}}]\n'
         + f'admin: {{address: "127.0.0.1:{ports["admin"]}"}}\n'
     )
-    command = [sys.executable, "-m", "sidecar", "run", "--config", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    command = python("sidecar", "run", "--config", str(path))
+    done = subprocess.run(
+        command, env=same_package(), capture_output=True, text=True, timeout=30, check=False
+    )
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"cannot listen on 127.0.0.1:{ports[taken]}")

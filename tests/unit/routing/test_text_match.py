@@ -72,6 +72,7 @@ def test_ordinary_expressions(pattern: str) -> None:
         (")", "regex: "),
         ("a{1,99999999999999999999}", "regex: "),
         ("\\", "regex: "),
+        ("[[a]", "regex: Possible nested set"),
     ],
 )
 def test_dangerous_or_broken_expressions(pattern: str, complaint: str) -> None:
