@@ -17,3 +17,8 @@ def test_names_follow_the_conventions():
 def test_every_constant_is_in_the_table():
     constants = [value for value in vars(names).values() if isinstance(value, names.Metric)]
     assert set(constants) == set(names.METRICS)
+
+
+def test_counted_names_are_found_with_and_without_the_frame():
+    assert names.counted("oversize") is names.OVERSIZE
+    assert names.counted(names.OVERSIZE.name) is names.OVERSIZE
