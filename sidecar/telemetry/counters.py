@@ -14,14 +14,18 @@ from typing import Final, final
 
 from sidecar.model import outcome
 
+# Not a tuple of a fixed length: mypyc makes that a C struct, copied into a new Python tuple at each
+# use, and of nine floats it forgets the value ("value for final name was not set").
+Bounds = tuple[float, ...]
+
 # Upper bounds in seconds; the last bucket is +Inf. From "a loopback call" to "a patient consumer".
-DURATION_BOUNDS: Final = (
+DURATION_BOUNDS: Final[Bounds] = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 MAX_METHOD_BLOCKS: Final = 2000  # x 25 series each: within what one scrape should return
 MAX_METHODS: Final = 200  # of one service: invented ones must not take the blocks of the others
 MAX_LABEL_SETS: Final = 5000  # of one rarer family: services come and go for as long as we run
-LOOP_LAG_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+LOOP_LAG_BOUNDS: Final[Bounds] = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 UNKNOWN_SERVICE_LABEL: Final = "_unknown"
 OTHER_METHOD_LABEL: Final = "_other"
 

@@ -10,6 +10,7 @@ from harness import coalescing, competitors, machine, memory, micro, plot, repor
 from harness.native import LoadError, Programs
 from harness.process import StartError
 from harness.traffic import Plan, latency, throughput
+from harness.wheels import WheelError
 
 MEASURED = {
     "throughput": throughput,
@@ -41,7 +42,7 @@ def main() -> int:
             report.show(part, result)
         if not options.no_plot:
             print(f"\nFigures: {out}, plot: {plot.draw(out)}")
-    except (StartError, LoadError) as error:
+    except (StartError, LoadError, WheelError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -83,7 +83,7 @@ def _command(
     config = scratch / f"{kind}.yaml"
     config.write_text(sidecar_config(port, registry_file(providers, scratch / f"{kind}.registry")))
     folder = wheels.installed(kind, out)
-    command = [sys.executable, "-m", "sidecar", "run", "--config", str(config)]
+    command = [*wheels.PYTHON, "-m", "sidecar", "run", "--config", str(config)]
     return command, wheels.environment(folder)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -121,7 +120,7 @@ def sidecar(
     scratch.mkdir(parents=True, exist_ok=True)
     config = scratch / f"{name}.yaml"
     config.write_text(json.dumps(settings, indent=1))
-    command = [sys.executable, "-m", "sidecar", "run", "--config", str(config)]
+    command = [*wheels.PYTHON, "-m", "sidecar", "run", "--config", str(config)]
     environment = wheels.environment(wheels.installed("compiled", out))
     with process.started(
         command, port=port, log=scratch / f"{name}.log", environment=environment

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,10 +42,10 @@ def _both(worker: str, plan: Plan, out: Path) -> dict[str, Any]:
 
 
 def _run(worker: str, folder: Path, *, is_quick: bool) -> dict[str, Any]:
-    command = [sys.executable, "-m", "harness.micro", worker, *(["--quick"] if is_quick else [])]
+    command = [*wheels.PYTHON, "-m", "harness.micro", worker, *(["--quick"] if is_quick else [])]
     done = subprocess.run(
         process.pinned(machine.cores()[0], command),
-        env={**os.environ, "PYTHONPATH": f"{folder}:{PACKAGES}"},
+        env=wheels.environment(folder, PACKAGES),
         capture_output=True,
         text=True,
         check=False,
