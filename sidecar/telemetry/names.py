@@ -111,6 +111,20 @@ INSTANCES: Final = Metric(
 SNAPSHOT_EPOCH: Final = Metric(
     "sidecar_snapshot_epoch", GAUGE, "Number of the service's current snapshot.", ("service",)
 )
+ROUTER_ERRORS: Final = Metric(
+    "sidecar_router_errors_total",
+    COUNTER,
+    "Defects in a router; it was left out of the chain.",
+    ("router",),
+)
+BAD_SERVICE: Final = Metric(
+    "sidecar_bad_service_total", COUNTER, "Calls whose service name cannot be one."
+)
+DISCOVERY_FAILED: Final = Metric(
+    "sidecar_discovery_failed_total",
+    COUNTER,
+    "Defects while a list was taken in; the one before stays in use.",
+)
 SNAPSHOT_FAILED: Final = Metric(
     "sidecar_snapshot_failed_total",
     COUNTER,
@@ -221,6 +235,9 @@ METRICS: Final = (
     SERVICES,
     INSTANCES,
     SNAPSHOT_EPOCH,
+    ROUTER_ERRORS,
+    BAD_SERVICE,
+    DISCOVERY_FAILED,
     SNAPSHOT_FAILED,
     PLAN_MEMO_CLEARED,
     PICK_SUMMED,
@@ -235,4 +252,4 @@ BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 def counted(name: str) -> Metric:
     """Return the metric of a counter of `Counters.named`; raises KeyError when there is none."""
-    return BY_NAME[f"sidecar_{name}_total"]
+    return BY_NAME[name if name in BY_NAME else f"sidecar_{name}_total"]

@@ -17,10 +17,13 @@ from tests.e2e.peers import (
     Version,
     build,
     free_port,
+    wait_until,
 )
 from tests.e2e.sidecar_process import SidecarProcess
 from tests.e2e.stub import StubProvider
 from tests.fixtures.zookeeper import ZooKeeperServer, find_classpath
+
+INTERFACE = "org.example.peer.Greeter"
 
 SKIPPED = "java peers skipped: "
 """The start of the reason that a run without Maven reports; CI looks for it."""
@@ -102,7 +105,17 @@ class Fleet:
         Unless a port is given, the services of one process share one, as they do in real life.
         """
         words.setdefault("port", self.ports[version])
-        return self.peers.offer(version, name, registry=self.registry, **words)
+        port = self.peers.offer(version, name, registry=self.registry, **words)
+        self.wait_known()
+        return port
+
+    def wait_known(self) -> None:
+        """Wait until the sidecar has read what the registry lists."""
+        path = f"/dubbo/{INTERFACE}/providers"
+        wait_until(
+            lambda: self.sidecar.listed(INTERFACE) == len(self.zookeeper.admin.get_children(path)),
+            what="the sidecar has read every name",
+        )
 
     def reference(self, version: Version, /, **words: object) -> Reference:
         """Return the version's reference through the sidecar for these words."""

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -29,6 +28,7 @@ registries:
     url: "{registry}"
     coalesce: 200ms
     allow_networks: ["127.0.0.0/8"]
+services: {{preload: [org.example.peer.Greeter]}}
 drain: {{grace: 10s, idle: 500ms}}
 admin: {{address: "127.0.0.1:{admin}"}}
 """
@@ -84,14 +84,11 @@ class SidecarProcess:
             text: str = answer.read().decode()
         return text
 
-    def eligible(self, service: str, **query: str) -> set[int]:
-        """Return the ports of the instances that a call could go to; empty: unknown service."""
-        try:
-            explained: dict[str, Any] = json.loads(self.get("/explain", service=service, **query))
-        except urllib.error.HTTPError as refusal:
-            refusal.close()
-            return set()
-        return {int(address.rpartition(":")[2]) for address in explained["eligible"]}
+    def listed(self, interface: str) -> int:
+        """Return how many names of an interface it has read from the registry."""
+        service: dict[str, Any] = json.loads(self.get(f"/services/{interface}"))
+        count: int = service["discovery"]["registries"]["main"]["names"]
+        return count
 
     def stop(self) -> int:
         """End it gracefully (SIGTERM) and return the exit code."""
