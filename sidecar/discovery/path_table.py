@@ -40,7 +40,7 @@ class Request(NamedTuple):
 @final
 class PathTable:
     """The machines of one registry by path. ``events`` counts watch events that counted,
-    ``overdue`` the requests given up after their deadline."""
+    and ``take_overdue`` tells the requests given up after their deadline."""
 
     def __init__(self, limiter: ReadLimiter | None = None) -> None:
         self._machines: Final[dict[str, PathMachine]] = {}
@@ -51,7 +51,7 @@ class PathTable:
         self._watched = 0
         self.is_linked = False
         self.events = 0
-        self.overdue = 0
+        self._overdue: list[str] = []
 
     def __len__(self) -> int:
         return len(self._machines)
@@ -112,7 +112,7 @@ class PathTable:
             due, _, machine = heappop(self._timers)
             if machine.due == due:
                 if machine.state in (READING, DIRTY):
-                    self.overdue += 1
+                    self._overdue.append(machine.path)
                 self._feed(machine, DUE, now)
         requests = []
         while self._queue:
@@ -124,6 +124,12 @@ class PathTable:
                 requests.append(Request(machine.path, machine.token, machine.asks_existence))
             self._queue.popleft()
         return requests
+
+    def take_overdue(self) -> list[str]:
+        """Return the paths whose request was given up since the last call."""
+        paths = [path for path in self._overdue if path in self._machines]
+        self._overdue = []
+        return paths
 
     def next_due(self) -> float:
         """Return when ``tick`` has something to do, 0 when only an event can change anything."""

@@ -144,18 +144,22 @@ def _collect_hessian_entry(data: bytes, pos: i64, definitions: list[int], wanted
         key, pos = read.read_string_bytes(data, pos)
         is_wanted = key in _WANTED or key.startswith(_CALLBACK_BYTES)
     else:
-        wanted.is_plain = False
+        if not _is_simple(data, pos):
+            wanted.is_plain = False
         pos = skip_value(data, pos, definitions, 1)
     end = skip_value(data, pos, definitions, 1)
-    is_simple = KINDS[data[pos]] <= CHUNK_BINARY
-    if not is_simple:
-        wanted.is_plain = False
-    if is_wanted:
-        if is_simple:
+    if _is_simple(data, pos):
+        if is_wanted:
             wanted.parts.append(data[start:end])
-        else:
+    else:
+        wanted.is_plain = False
+        if is_wanted:
             wanted.parts.append(data[start:pos] + _HESSIAN_NULL)
     return end
+
+
+def _is_simple(data: bytes, pos: i64) -> bool:
+    return KINDS[data[pos]] <= CHUNK_BINARY
 
 
 def decode_hessian(entries: bytes) -> Attachments:

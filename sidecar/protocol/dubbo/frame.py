@@ -36,7 +36,6 @@ FASTJSON2: Final = 23
 
 # Dubbo's Response.
 STATUS_OK: Final = 20
-STATUS_SERIALIZATION_ERROR: Final = 25
 STATUS_CLIENT_TIMEOUT: Final = 30
 STATUS_SERVER_TIMEOUT: Final = 31
 STATUS_CHANNEL_INACTIVE: Final = 35
@@ -45,16 +44,13 @@ STATUS_BAD_RESPONSE: Final = 50
 STATUS_SERVICE_NOT_FOUND: Final = 60
 STATUS_SERVICE_ERROR: Final = 70
 STATUS_SERVER_ERROR: Final = 80
-STATUS_CLIENT_ERROR: Final = 90
 STATUS_POOL_EXHAUSTED: Final = 100
 
-# The kinds of a body of status 20 (Dubbo's DubboCodec): an integer before the value.
+# The kind of a body of status 20 (Dubbo's DubboCodec), an integer before the rest: 0 exception,
+# 1 value, 2 null; 3 to 5 are the same with attachments.
 KIND_EXCEPTION: Final = 0
-KIND_VALUE: Final = 1
-KIND_NULL: Final = 2
 KIND_EXCEPTION_WITH_ATTACHMENTS: Final = 3
-KIND_VALUE_WITH_ATTACHMENTS: Final = 4
-KIND_NULL_WITH_ATTACHMENTS: Final = 5
+LAST_KIND: Final = 5
 
 _BAD_HEADER: Final = -1
 

@@ -29,7 +29,7 @@ from sidecar.protocol.dubbo.frame import (
     HESSIAN2,
     KIND_EXCEPTION,
     KIND_EXCEPTION_WITH_ATTACHMENTS,
-    KIND_NULL_WITH_ATTACHMENTS,
+    LAST_KIND,
     STATUS_CLIENT_TIMEOUT,
     STATUS_OK,
     STATUS_SERVER_TIMEOUT,
@@ -279,7 +279,7 @@ def reply_outcome(frame: Frame) -> int:
 def _outcome_of_kind(kind: int) -> int:
     if kind in (KIND_EXCEPTION, KIND_EXCEPTION_WITH_ATTACHMENTS):
         return outcome.BUSINESS_ERROR
-    if KIND_EXCEPTION <= kind <= KIND_NULL_WITH_ATTACHMENTS:
+    if KIND_EXCEPTION <= kind <= LAST_KIND:
         return outcome.OK
     return outcome.CODEC_ERROR
 

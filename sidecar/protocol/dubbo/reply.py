@@ -28,7 +28,6 @@ from sidecar.protocol.dubbo.frame import (
 from sidecar.protocol.hessian.write import write_int, write_string
 
 # Codes of Dubbo's RpcException.
-FORBIDDEN: Final = 4
 NO_INVOKER: Final = 6
 LIMIT_EXCEEDED: Final = 7
 
