@@ -235,6 +235,15 @@ def test_fc_05_no_permission_is_told_and_ends_with_the_first_list(world):
     assert "demo.Pay" not in world.board.failures
 
 
+def test_failed_reads_of_other_categories_are_only_counted(world):
+    world.set(*b5())
+    world.subscribe()
+    world.catalog.failed("main", Slot("routers", "demo.Cart"), "noauth")
+    world.catalog.failed("main", Slot("rule", APP_RULE), "noauth")
+    assert world.board.failures == {}
+    assert world.stats().errors == {"noauth": 2}
+
+
 def test_fc_05_another_registry_with_a_list_is_enough():
     world = World("main", "spare").link()
     world.set(*b5(), registry="spare")
@@ -441,6 +450,18 @@ def test_fc_10_twins_are_one_instance_throughout(world, leaver):
     assert world.board.hosts() == {11}
     assert list(world.board.snapshots["demo.Cart"].members) == [ordinal]
     assert world.board.gone == []
+
+
+def test_fc_10_an_older_twin_that_comes_later_changes_nothing(world):
+    old, new = provider_name(11), provider_name(11, started=1_700_000_600_000)
+    world.set(new)
+    world.subscribe()
+    world.set(new, old)
+    assert world.board.instances()[0].started_ms == 1_700_000_600_000
+    world.set(old)
+    assert world.board.instances()[0].started_ms == 1_700_000_000_000
+    world.set()
+    assert world.board.hosts() == set()
 
 
 def test_fc_12_a_flapping_child_keeps_its_identity(world):
