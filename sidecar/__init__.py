@@ -17,3 +17,5 @@ Rings, outermost first; imports go downwards only: ``cli``, ``demo``, ``app``; `
 ``registry`` (the only rings with I/O); ``dispatch``, ``discovery``; ``routing``, ``balance``,
 ``resilience``, ``protocol``; ``telemetry``, ``settings``; ``model``.
 """
+
+VERSION = "0.1.0"

@@ -108,7 +108,7 @@ class Exposition:
         for (name, label), count in counters.named.items():
             by_name.setdefault(name, []).append(((label,) if label else (), count))
         for name, samples in by_name.items():
-            yield names.BY_NAME[name], samples
+            yield names.counted(name), samples
 
 
 def label_text(labels: Sequence[str], values: Sequence[str]) -> str:

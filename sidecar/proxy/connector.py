@@ -13,6 +13,7 @@ from typing import Final
 
 from sidecar.proxy.endpoint import Endpoint
 from sidecar.proxy.upstream import Upstream
+from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
 
 log = logging.getLogger(__name__)
@@ -43,19 +44,20 @@ class Connector:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, endpoint: Endpoint) -> None:
+        link = self._make_link(endpoint)
+
         def factory() -> asyncio.BaseProtocol:
             # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
-            return self._make_link(endpoint)  # type: ignore[return-value]
+            return link  # type: ignore[return-value]
 
         try:
             async with asyncio.timeout(self._timeout):
-                transport, link = await self._loop.create_connection(
+                transport, _ = await self._loop.create_connection(
                     factory, endpoint.host, endpoint.port
                 )
         except (OSError, ValueError, OverflowError) as error:  # time-outs and bad names included
             self._failed(endpoint, str(error) or "timed out")
             return
-        assert isinstance(link, Upstream)  # noqa: S101 - made by the factory above
         if link.is_closed or _is_own_end(transport):
             transport.abort()
             self._failed(endpoint, "closed at once")
@@ -63,7 +65,7 @@ class Connector:
             endpoint.connected(link, self._clock())
 
     def _failed(self, endpoint: Endpoint, why: str) -> None:
-        self._counters.count("connect_failures")
+        self._counters.count(names.CONNECT_FAILURES.name)
         log.debug("no connection to %s: %s", endpoint.address, why)
         endpoint.connect_failed(self._clock())
 

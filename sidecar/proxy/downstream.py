@@ -120,6 +120,12 @@ class Downstream(Link):
         self.leave()
         return not self.is_closed
 
+    def close(self) -> None:
+        """Write what is queued and end the connection; how long that takes is watched."""
+        if self.stalled_since == 0:
+            self.stalled_since = self._clock()
+        super().close()
+
     def leave(self) -> None:
         """Close the connection as soon as no call is in flight on it."""
         self.is_leaving = True
@@ -146,8 +152,8 @@ class Downstream(Link):
     def resume_writing(self) -> None:
         """Read again from a consumer that reads again."""
         super().resume_writing()
-        self.stalled_since = 0.0
         if self.transport is not None and not self.is_closed:
+            self.stalled_since = 0.0
             self.transport.resume_reading()
 
     def check(self, now: float, stall: float) -> None:

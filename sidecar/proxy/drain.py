@@ -38,9 +38,7 @@ class Drain:
         if inflight > 0:
             self._active = now
         self._active = max(self._active, last_request)
-        if self.phase == SERVE and (
-            now >= self._serve_until or now - self._active >= self._idle
-        ):
+        if self.phase == SERVE and (now >= self._serve_until or now - self._active >= self._idle):
             self.hurry(now)
         if self.phase == FINISH and (inflight == 0 or now >= self._finish_until):
             self.phase = DONE

@@ -5,7 +5,7 @@ States, as the balancer sees them through the shared ``unavailable`` map:
   usable       not in the map; the first call opens a connection and is parked until it stands
   DRAINING     the provider said READONLY; calls in flight finish, others go elsewhere; ended by
                WRITEABLE or a new connection
-  BACKING_OFF  the last attempt to connect failed; tried again on a timer, so that no call pays for it
+  BACKING_OFF  the last attempt to connect failed; tried again on a timer, so that no call pays
 
 All services of an address share its connections and its state.
 """
@@ -18,12 +18,13 @@ from typing import Final, final
 
 from sidecar.balance.pool import BACKING_OFF, DRAINING
 from sidecar.model import outcome, reason
-from sidecar.proxy import local_reply
+from sidecar.protocol.dubbo.frame import STATUS_CHANNEL_INACTIVE
 from sidecar.proxy.downstream import Call
 from sidecar.proxy.settlement import Settlement
 from sidecar.proxy.upstream import Upstream, UpstreamOwner
 from sidecar.resilience.backoff import backoff
-from sidecar.settings.schema import Limits, Upstream as UpstreamSettings
+from sidecar.settings.schema import Limits
+from sidecar.settings.schema import Upstream as UpstreamSettings
 
 # Calls that wait for the first connection of an address; their bytes are capped by
 # ``limits.upstream_buffer``, as they are once the connection stands.
@@ -165,9 +166,7 @@ class Endpoint(UpstreamOwner):
         if self.is_retired:
             return
         context.unavailable[self.address] = BACKING_OFF
-        delay = backoff(
-            self._failures, context.backoff_min, context.backoff_max, context.random()
-        )
+        delay = backoff(self._failures, context.backoff_min, context.backoff_max, context.random())
         self._cancel_retry()
         self._retry = context.call_later(delay, self._try_again)
 
@@ -258,16 +257,20 @@ class Endpoint(UpstreamOwner):
         """Do what time asks for: heartbeats, idle closing, warm connections."""
         context = self._context
         for link in list(self.links):
-            link.check(now)
             idle = now - link.last_call >= context.idle_close and len(self.links) > context.warm
-            if (idle or self.is_retired) and len(link.session) == 0 and not link.parts:
-                if link in self.links:
-                    self.links.remove(link)
-                if self.state == DRAINING and not self.links:
-                    self._clear()
-                link.close()
+            if (idle or self.is_retired) and link.is_quiet:
+                self._close(link)
+            else:
+                link.check(now)
         if len(self.links) < context.warm and self.state == 0 and not self.is_retired:
             self._connect(now)
+
+    def _close(self, link: Upstream) -> None:
+        self.links.remove(link)
+        if self.state == DRAINING and not self.links:
+            self._clear()
+        link.closed_because = "idle"
+        link.close()
 
     def close(self) -> None:
         """End every connection and timer."""

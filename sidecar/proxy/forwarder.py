@@ -32,6 +32,8 @@ from sidecar.proxy.timer import DeadlineTimer
 from sidecar.proxy.waiting import WaitingCalls
 from sidecar.resilience.deadlines import Timed
 from sidecar.settings.schema import Settings
+from sidecar.telemetry import names
+from sidecar.telemetry.counters import OTHER_METHOD_LABEL
 
 # A call that finds one dead address after the other stops here: each dead address is left alone by
 # all later calls, so only the first calls after an outage ever come near.
@@ -103,7 +105,7 @@ class Forwarder(RequestHandler):
                 "callback parameters do not work through the sidecar", outcome.REJECTED, now,
             )  # fmt: skip
         elif not head.is_readable and not call.service_name:
-            self._settlement.counters.count("unparsed", str(call.serialization))
+            self._settlement.count(names.UNPARSED, str(call.serialization))
             self._settlement.refuse(
                 call, STATUS_BAD_REQUEST, reason.UNSUPPORTED,
                 f"serialization {call.serialization} is not understood", outcome.CODEC_ERROR, now,
@@ -121,7 +123,7 @@ class Forwarder(RequestHandler):
         call.service = service
         if call.stats is None:
             call.stats = self._settlement.counters.method(
-                PROTOCOL, service.stats_label, call.head.method
+                PROTOCOL, service.stats_label, call.head.method or OTHER_METHOD_LABEL
             )
         self._choose(call, service, now)
 
@@ -143,7 +145,7 @@ class Forwarder(RequestHandler):
             return
         if decision.override != 0:
             if decision.override == DRAINING:
-                self._settlement.counters.count("readonly_override")
+                self._settlement.count(names.READONLY_OVERRIDE)
             elif not self._is_worth_trying(call, instance, now):
                 self._give_up(call, instance, now)
                 return
@@ -163,13 +165,13 @@ class Forwarder(RequestHandler):
 
     def _is_worth_trying(self, call: Call, instance: Instance, now: float) -> bool:
         """Whether to go to an address although it should be avoided, since no other is left."""
+        address = instance.address
         tried = call.tried
-        if tried is not None:
-            if call.has_overflowed or len(tried) >= MAX_ATTEMPTS:
-                return False
-            if instance.address in self._pool.unavailable and instance.address in tried:
-                return False
-        return self._pool.may_be_tried(instance.address, now)
+        if tried is not None and (call.has_overflowed or len(tried) >= MAX_ATTEMPTS):
+            return False
+        if address not in self._pool.unavailable:
+            return True  # it lost the call without failing: it may be dialled again
+        return (tried is None or address not in tried) and self._pool.may_be_tried(address, now)
 
     def _give_up(self, call: Call, instance: Instance, now: float) -> None:
         if call.has_overflowed:
@@ -225,7 +227,7 @@ class Forwarder(RequestHandler):
 
     def _end_of_wait(self, call: Call) -> int:
         limit_ms = self._wait_ms
-        if 0 < call.head.timeout_ms < limit_ms and call.is_two_way:
+        if 0 < call.head.timeout_ms < limit_ms:
             limit_ms = call.head.timeout_ms
         return int(call.started * 1000) + limit_ms
 
@@ -239,19 +241,18 @@ class Forwarder(RequestHandler):
     def expired(self, item: Timed, now: float) -> None:
         """End a call whose time is over."""
         assert isinstance(item, Call)  # noqa: S101 - only calls are filed
-        if not self.waiting.remove(item.service_name, item):
-            self._settlement.time_out(item, now)
-        elif 0 < item.head.timeout_ms <= (now - item.started) * 1000 and item.is_two_way:
-            self._settlement.time_out(item, now)
-        else:
+        waited_only = self.waiting.remove(item.service_name, item)
+        if waited_only and not 0 < item.head.timeout_ms <= (now - item.started) * 1000:
             failure = "" if item.service is None else item.service.failure
             self._settlement.refuse_unroutable(item, failure or reason.REGISTRY_UNAVAILABLE, now)
+        else:
+            self._settlement.time_out(item, now)
 
     def consumer_lost(self, downstream: Downstream, now: float) -> None:
         """Give up the calls of a consumer that went away."""
         self.consumers.discard(downstream)
         if downstream.closed_because:
-            self._settlement.counters.count("consumers_closed", downstream.closed_because)
+            self._settlement.count(names.CONSUMERS_CLOSED, downstream.closed_because)
             downstream.closed_because = ""
         for call in downstream.session.take_all():
             self.waiting.remove(call.service_name, call)

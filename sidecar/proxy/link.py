@@ -77,8 +77,9 @@ class Link:
         if self.is_write_paused or not self.parts:
             return
         parts = self.take_parts()
-        if self.transport is not None:
-            self.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        if data and self.transport is not None:
+            self.transport.write(data)
 
     def take_parts(self) -> list[bytes]:
         """Empty the queue and return what was in it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from sidecar.model.errors import SidecarError
 from sidecar.proxy.downstream import Downstream
@@ -17,8 +17,7 @@ class _Refusal(asyncio.Protocol):
     """Ends a connection that is one too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101
-        transport.abort()
+        cast("asyncio.Transport", transport).abort()
 
 
 class Listener:

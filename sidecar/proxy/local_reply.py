@@ -11,11 +11,7 @@ from typing import Final
 
 from sidecar.model import reason
 from sidecar.protocol.dubbo.frame import HESSIAN2, STATUS_SERVICE_NOT_FOUND
-from sidecar.protocol.dubbo.reply import error_reply, exception_reply
-
-NO_INVOKER_AVAILABLE: Final = 6  # RpcException.NO_INVOKER_AVAILABLE_AFTER_FILTER
-
-MAX_NAME: Final = 200  # service names come from the wire; a reply names them, but stays short
+from sidecar.protocol.dubbo.reply import NO_INVOKER, error_reply, exception_reply
 
 NO_PROVIDER_TEXTS: Final = {
     reason.EMPTY_REGISTRY: "no instance is registered",
@@ -34,9 +30,8 @@ NO_PROVIDER_TEXTS: Final = {
 
 
 def reply_text(token: str, service: str, why: str) -> str:
-    """Return the text of a local reply: token, service, short reason."""
-    name = service if len(service) <= MAX_NAME else service[:MAX_NAME] + "..."
-    return f"{token} {name}: {why}" if name else f"{token}: {why}"
+    """Return the text of a local reply: token, service if it is known, short reason."""
+    return f"{token} {service}: {why}" if service else f"{token}: {why}"
 
 
 def status_reply(id8: bytes, status: int, token: str, service: str, why: str) -> bytes:
@@ -54,5 +49,5 @@ def no_provider_reply(
     """
     text = reply_text(token, service, NO_PROVIDER_TEXTS.get(token, "no instance is eligible"))
     if as_exception and serialization == HESSIAN2:
-        return exception_reply(id8, serialization, NO_INVOKER_AVAILABLE, text)
+        return exception_reply(id8, serialization, NO_INVOKER, text)
     return error_reply(id8, STATUS_SERVICE_NOT_FOUND, text)

@@ -26,6 +26,7 @@ from sidecar.proxy.settlement import Settlement
 from sidecar.proxy.timer import DeadlineTimer
 from sidecar.proxy.upstream import Upstream
 from sidecar.settings.schema import Settings
+from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
 
 # Heartbeats, idle connections and stalled consumers are looked at this often (s), or four times in
@@ -178,7 +179,7 @@ class DataPlane:
     def _admit(self, default_service: str) -> Downstream | None:
         limits = self._settings.limits
         if len(self._consumers) >= limits.max_consumers:
-            self._counters.count("consumers_closed", "too_many")
+            self._counters.count(names.CONSUMERS_CLOSED.name, "too_many")
             return None
         downstream = Downstream(
             self._forwarder,

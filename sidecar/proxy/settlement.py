@@ -9,17 +9,25 @@ from __future__ import annotations
 from typing import Final, final
 
 from sidecar.model import outcome, reason
-from sidecar.protocol.dubbo.frame import Frame, restamp
+from sidecar.protocol.dubbo.frame import (
+    STATUS_BAD_REQUEST,
+    STATUS_BAD_RESPONSE,
+    STATUS_SERVER_TIMEOUT,
+    Frame,
+    restamp,
+)
 from sidecar.protocol.dubbo.message import reply_outcome
 from sidecar.proxy import local_reply
-from sidecar.proxy.downstream import Call
+from sidecar.proxy.downstream import Call, Downstream
 from sidecar.proxy.timer import DeadlineTimer
+from sidecar.telemetry import names
 from sidecar.telemetry.counters import (
     OTHER_METHOD_LABEL,
     UNKNOWN_SERVICE_LABEL,
     Counters,
     MethodStats,
 )
+from sidecar.telemetry.names import Metric
 
 PROTOCOL: Final = "dubbo"  # the protocol label of the request metrics
 
@@ -38,14 +46,18 @@ class Settlement:
             PROTOCOL, UNKNOWN_SERVICE_LABEL, OTHER_METHOD_LABEL
         )
 
+    def count(self, metric: Metric, label: str = "") -> None:
+        """Add one to a counter of the table of metrics."""
+        self.counters.count(metric.name, label)
+
     def answer(self, call: Call, frame: Frame, now: float) -> None:
         """Pass a provider's reply on; the provider's session has forgotten the call already."""
         if call.due_ms > 0 and now * 1000 >= call.due_ms:
             # The consumer has given up: dubbo-go drops a connection for a late good answer.
-            self.counters.count("late_replies", "answered")
+            self.count(names.LATE_REPLIES, "past_deadline")
             self.time_out(call, now)
         elif frame.oversize:
-            self.counters.count("oversize", "response")
+            self.count(names.OVERSIZE, "response")
             self.refuse(
                 call, STATUS_BAD_RESPONSE, reason.PAYLOAD_TOO_LARGE,
                 f"the reply has {frame.size} bytes", outcome.PROVIDER_ERROR, now,
@@ -67,7 +79,7 @@ class Settlement:
 
     def refuse_oversize(self, downstream: Downstream, frame: Frame) -> None:
         """Refuse a request by its header; the reader throws its body away as it comes."""
-        self.counters.count("oversize", "request")
+        self.count(names.OVERSIZE, "request")
         self._refuse_frame(
             downstream, frame, reason.PAYLOAD_TOO_LARGE, f"the request has {frame.size} bytes",
             outcome.REJECTED,
@@ -81,12 +93,10 @@ class Settlement:
         self, downstream: Downstream, frame: Frame, token: str, why: str, result: int
     ) -> None:
         if not frame.is_two_way:
-            self.counters.count("oneway_dropped", token)
+            self.count(names.ONEWAY_DROPPED, token)
             return
         self._unknown.settle(result, 0.0)
-        downstream.send(
-            local_reply.status_reply(frame.id8, STATUS_BAD_REQUEST, token, "", why)
-        )
+        downstream.send(local_reply.status_reply(frame.id8, STATUS_BAD_REQUEST, token, "", why))
 
     def refuse_unroutable(self, call: Call, token: str, now: float) -> None:
         """Reply that no instance is eligible, and why."""
@@ -119,13 +129,13 @@ class Settlement:
         """Note that a one-way call was written to a provider, which is all that happens to it."""
         call.is_done = True
         self._timer.remove(call)
-        self.counters.count("oneway_sent")
+        self.count(names.ONEWAY_SENT)
 
     def _drop(self, call: Call, token: str) -> None:
         call.is_done = True
         call.frame = None
         self._timer.remove(call)
-        self.counters.count("oneway_dropped", token)
+        self.count(names.ONEWAY_DROPPED, token)
 
     def _end(self, call: Call, result: int, now: float) -> None:
         call.is_done = True

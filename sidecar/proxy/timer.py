@@ -8,6 +8,9 @@ from typing import Final, final
 
 from sidecar.resilience.deadlines import NEVER, DeadlineWheel, Timed
 
+# Added to each delay (s), so that a wake never comes a rounding error early and has to be repeated.
+ROUNDING: Final = 0.0005
+
 
 @final
 class DeadlineTimer:
@@ -55,7 +58,7 @@ class DeadlineTimer:
         self._armed_ms = self._wheel.wake_ms
         if self._armed_ms != NEVER:
             delay = max(self._armed_ms / 1000 - now, 0.0)
-            self._handle = self._call_later(delay, self._wake)
+            self._handle = self._call_later(delay + ROUNDING, self._wake)
 
     def _wake(self) -> None:
         self._handle = None

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.model import reason
-from sidecar.protocol.dubbo.frame import Frame, FrameReader, restamp
-from sidecar.protocol.dubbo.message import HEARTBEAT, READONLY, WRITEABLE, event_kind
+from sidecar.protocol.dubbo.frame import STATUS_BAD_REQUEST, Frame, FrameReader, restamp
+from sidecar.protocol.dubbo.message import READONLY, WRITEABLE, event_kind
 from sidecar.protocol.dubbo.reply import heartbeat_reply, heartbeat_request
 from sidecar.protocol.dubbo.session import ASK, DEAD, ClientSession, Liveness
 from sidecar.proxy import local_reply
@@ -21,6 +21,7 @@ from sidecar.proxy.downstream import Call
 from sidecar.proxy.extras import outgoing
 from sidecar.proxy.link import FlushQueue, Link
 from sidecar.proxy.settlement import Settlement
+from sidecar.telemetry import names
 
 # A request kept for a second try (idempotent methods only) may be this large; a larger one is not
 # kept after it was written, because in-flight calls are capped by number only.
@@ -65,7 +66,7 @@ class Upstream(Link):
         self.liveness: Final = liveness
         self.session: Final[ClientSession[Call]] = ClientSession()
         self.last_call = liveness.last_read
-        self.closing_since = 0.0
+        self.closed_because = "peer"  # word of the counter
 
     @property
     def is_full(self) -> bool:
@@ -73,6 +74,11 @@ class Upstream(Link):
         return (
             self.is_write_paused and self.queued_bytes >= self._max_buffer
         ) or self.session.is_full
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is in flight in either direction."""
+        return len(self.session) == 0 and not self.parts and not self.is_write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start with a connected transport."""
@@ -148,14 +154,13 @@ class Upstream(Link):
                 continue
             call = session.take(frame.id8)
             if call is None:
-                late = session.has_issued(frame.id8)
-                self._settlement.counters.count("late_replies", "late" if late else "stray")
+                kind = "late" if session.has_issued(frame.id8) else "stray"
+                self._settlement.count(names.LATE_REPLIES, kind)
             else:
                 call.session = None
                 self._settlement.answer(call, frame, now)
         if reader.broken:
-            self._settlement.counters.count("broken_streams", "upstream")
-            self._give_up(now)
+            self._give_up("broken_stream", now)
 
     def _react(self, frame: Frame, now: float) -> None:
         """Take anything but a reply to a call."""
@@ -163,32 +168,32 @@ class Upstream(Link):
             self._refuse_reverse(frame)
         elif frame.is_request and not frame.oversize:
             kind = event_kind(frame)
-            if kind == READONLY or kind == WRITEABLE:
-                self._owner.set_draining(kind == READONLY, now)
+            if kind == READONLY:
+                self._owner.set_draining(True, now)
+            elif kind == WRITEABLE:
+                self._owner.set_draining(False, now)
             elif frame.is_two_way:
                 self.answer(heartbeat_reply(frame))
 
     def _refuse_reverse(self, frame: Frame) -> None:
         """Refuse a call of the provider: with shared connections it has no one to go to."""
-        self._settlement.counters.count("reverse_requests")
+        self._settlement.count(names.REVERSE_REQUESTS)
         if frame.is_two_way:
+            why = "a provider cannot call back through the sidecar"
             self.answer(
-                local_reply.status_reply(
-                    frame.id8, STATUS_BAD_REQUEST, reason.UNSUPPORTED, "",
-                    "a provider cannot call back through the sidecar",
-                )  # fmt: skip
+                local_reply.status_reply(frame.id8, STATUS_BAD_REQUEST, reason.UNSUPPORTED, "", why)
             )
 
     def check(self, now: float) -> None:
         """Ask a silent provider for a sign of life, or give it up; called now and then."""
         verdict = self.liveness.check(now)
         if verdict == DEAD:
-            self._settlement.counters.count("upstream_closed", "dead")
-            self._give_up(now)
+            self._give_up("dead", now)
         elif verdict == ASK:
             self.answer(heartbeat_request(self.session.next_id()))
 
-    def _give_up(self, now: float) -> None:
+    def _give_up(self, why: str, now: float) -> None:
+        self.closed_because = why
         self._owner.lost(self, now)
         self.abort()
 
@@ -206,4 +211,5 @@ class Upstream(Link):
         """Tell the owner, who may know already."""
         self.is_closed = True
         self.transport = None
+        self._settlement.count(names.UPSTREAM_CLOSED, self.closed_because)
         self._owner.lost(self, self._clock())

@@ -110,14 +110,14 @@ def _chain(
     before: RouterChain, change: MemberChange, options: ChainOptions, context: Context
 ) -> RouterChain:
     known = {router.name: router for router in before.routers}
-    everything = change._replace(removed=[], added=change.every_member())
-    routers = tuple(
-        known[name].prepare(change, context)
-        if name in known
-        else _UNPREPARED[name].prepare(everything, context)
-        for name in options.routers
-    )
+    routers: list[Router] = []
+    for name in options.routers:
+        if name in known:
+            routers.append(known[name].prepare(change, context))
+        else:
+            everyone = change._replace(removed=[], added=change.every_member())
+            routers.append(_UNPREPARED[name].prepare(everyone, context))
     is_same = len(routers) == len(before.routers) and all(
         new is old for new, old in zip(routers, before.routers, strict=True)
     )
-    return before if is_same else RouterChain(routers)
+    return before if is_same else RouterChain(tuple(routers))

@@ -69,8 +69,6 @@ class TraceStep(NamedTuple):
 class RouterChain:
     """Prepared routers in their order; immutable."""
 
-    __slots__ = ("routers",)
-
     def __init__(self, routers: tuple[Router, ...] = ()) -> None:
         self.routers: Final = routers
 

@@ -24,8 +24,6 @@ _NEAREST_FIRST: Final = (reason.DISABLED, reason.VERSION_MISMATCH, reason.GROUP_
 class MemberSets:
     """The instances of the interface, each in the set of its verdict: member, or why not."""
 
-    __slots__ = ("_groups", "_key", "_sets")
-
     def __init__(self, key: ServiceKey, sets: dict[str, InstanceSet] | None = None) -> None:
         self._key: Final = key
         self._groups: Final = key.group.split(",")

@@ -30,8 +30,6 @@ FEW_LOCAL: Final = "few_local"
 class NearbyRouter:
     """See the module; ``location`` is the consumer's own, ``""`` when unknown."""
 
-    __slots__ = ("_local", "_options", "location")
-
     name: Final = "nearby"
 
     def __init__(

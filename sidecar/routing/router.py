@@ -19,8 +19,6 @@ from sidecar.settings.schema import Nearby
 class Call:
     """What a router may see of a call; ``""`` is "the call carries none"."""
 
-    __slots__ = ("force_tag", "service_tag", "tag")
-
     def __init__(self, tag: str = "", force_tag: bool = False, service_tag: str = "") -> None:
         self.tag: Final = tag
         self.force_tag: Final = force_tag
@@ -34,8 +32,6 @@ class Step:
     ``reason`` is a reason token when ``out`` is empty, else a word that says which way was taken.
     ``degraded`` names why a wider set was returned on purpose, ``""`` when it was not.
     """
-
-    __slots__ = ("degraded", "out", "reason")
 
     def __init__(self, out: InstanceSet, reason: str, degraded: str = "") -> None:
         self.out: Final = out

@@ -42,8 +42,6 @@ class TagRule:
     ``match`` exists only while an instance matches.
     """
 
-    __slots__ = ("_addresses", "_matches", "force", "is_enabled", "names")
-
     def __init__(
         self,
         is_enabled: bool,
@@ -71,8 +69,6 @@ class TagRule:
 @final
 class RuleReading:
     """What one text says: a rule, or nothing (deleted), or an error; warnings either way."""
-
-    __slots__ = ("error", "rule", "warnings")
 
     def __init__(self, rule: TagRule | None, error: str, warnings: list[str]) -> None:
         self.rule: Final = rule

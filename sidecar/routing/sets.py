@@ -19,8 +19,6 @@ def edited(old: InstanceSet, dropped: Collection[int], added: Collection[int]) -
 class SetEdits:
     """Collects changes to many sets, each named by a key, and applies them in one step."""
 
-    __slots__ = ("_added", "_dropped")
-
     def __init__(self) -> None:
         self._dropped: Final[dict[str, list[int]]] = {}
         self._added: Final[dict[str, list[int]]] = {}

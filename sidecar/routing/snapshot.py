@@ -20,8 +20,6 @@ class ServiceSnapshot:
     ``members`` are the ids that belong to this service, ``empty_reason`` the token when none does.
     """
 
-    __slots__ = ("chain", "epoch", "instances", "key", "member_sets", "size", "version")
-
     def __init__(
         self,
         key: ServiceKey,

@@ -25,8 +25,6 @@ class Change:
     are the table's versions before and after.
     """
 
-    __slots__ = ("added", "previous", "removed", "version")
-
     def __init__(
         self, previous: int, version: int, removed: list[Instance], added: list[Instance]
     ) -> None:

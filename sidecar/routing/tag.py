@@ -26,8 +26,6 @@ from sidecar.routing.tag_sets import FALLBACK, TagSets
 class TagRouter:
     """See the module; ``applications`` maps a provider application to its sets."""
 
-    __slots__ = ("applications",)
-
     name: Final = "tag"
 
     def __init__(self, applications: dict[str, TagSets] | None = None) -> None:

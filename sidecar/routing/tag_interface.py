@@ -22,8 +22,6 @@ from sidecar.routing.tag_sets import FALLBACK, TagSets
 class ServiceTagRouter:
     """See the module."""
 
-    __slots__ = ("_sets",)
-
     name: Final = "tag-service"
 
     def __init__(self, sets: TagSets | None = None) -> None:
@@ -45,7 +43,7 @@ class ServiceTagRouter:
         level = self._sets.defined_level(tag, call.force_tag)
         if level:
             return f"={forced}{level}"
-        return "?!" if forced and call.service_tag else "?"
+        return f"?s{forced}" if call.service_tag else "?"
 
     def route(self, call: Call, candidates: InstanceSet) -> Step:
         """Apply the fall-back table, without static tags."""

@@ -21,8 +21,6 @@ class TagSets:
     ``rule`` is None when there is none or it is switched off: then only static tags exist.
     """
 
-    __slots__ = ("_dynamic", "_static", "members", "rule")
-
     def __init__(
         self,
         rule: TagRule | None = None,

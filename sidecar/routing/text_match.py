@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any, Final, final
 
@@ -31,8 +32,6 @@ class MatcherError(ValueError):
 @final
 class TextMatcher:
     """One compiled matcher."""
-
-    __slots__ = ("_empty", "_exact", "_noempty", "_prefix", "_regex", "_wildcard")
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         """Compile the fields of a rule; raises MatcherError."""
@@ -67,8 +66,10 @@ def compile_regex(pattern: str) -> re.Pattern[str]:
     if _ways(pattern) > MAX_WAYS:
         raise MatcherError("regex with too many repetitions or alternatives")
     try:
-        return re.compile(pattern)
-    except (re.error, OverflowError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # what will mean something else in a later Python
+            return re.compile(pattern)
+    except (re.error, OverflowError, Warning) as error:
         raise MatcherError(f"regex: {error}") from None
 
 

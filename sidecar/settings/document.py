@@ -66,10 +66,13 @@ class Sequence:
 Node: TypeAlias = Scalar | Mapping | Sequence
 
 
-def parse_document(text: str) -> tuple[Node | None, list[Problem]]:
-    """Read YAML text; the root is None for an empty text or when the text cannot be followed."""
-    if len(text) > MAX_TEXT:
-        return None, [Problem(1, 1, f"larger than {MAX_TEXT // 1024} KiB")]
+def parse_document(text: str, max_text: int = MAX_TEXT) -> tuple[Node | None, list[Problem]]:
+    """Read YAML text; the root is None for an empty text or when the text cannot be followed.
+
+    ``max_text`` is in characters.
+    """
+    if len(text) > max_text:
+        return None, [Problem(1, 1, f"larger than {max_text // 1024} KiB")]
     builder = _Builder()
     try:
         for event in yaml.parse(text, Loader=_LOADER):

@@ -52,6 +52,9 @@ SERIES_DROPPED: Final = Metric(
     COUNTER,
     "Calls counted under _unknown because the cap of services and methods is reached.",
 )
+WAITING: Final = Metric(
+    "sidecar_waiting_calls", GAUGE, "Calls that wait for the first list of their service."
+)
 INFLIGHT: Final = Metric(
     "sidecar_inflight", GAUGE, "Calls received and not answered yet.", ("protocol",)
 )
@@ -79,11 +82,68 @@ REGISTRY_PARSED: Final = Metric(
     "Provider URLs parsed; names seen before are not parsed again.",
     ("registry",),
 )
+REGISTRY_RESYNCS: Final = Metric(
+    "sidecar_registry_resyncs_total",
+    COUNTER,
+    "Connections after which everything was read again.",
+    ("registry",),
+)
+REGISTRY_REFUSED: Final = Metric(
+    "sidecar_registry_refused_total",
+    COUNTER,
+    "Registered names that give no instance.",
+    ("registry", "reason"),
+)
+REGISTRY_ERRORS: Final = Metric(
+    "sidecar_registry_errors_total",
+    COUNTER,
+    "Requests to the registry that failed and are repeated.",
+    ("registry", "kind"),
+)
+SERVICES: Final = Metric("sidecar_services", GAUGE, "Services that are watched.")
 INSTANCES: Final = Metric(
-    "sidecar_instances", GAUGE, "Instances of each watched service.", ("service", "state")
+    "sidecar_instances",
+    GAUGE,
+    "Instances of each watched service: registered for its interface, or matching its group and"
+    " version.",
+    ("service", "state"),
 )
 SNAPSHOT_EPOCH: Final = Metric(
     "sidecar_snapshot_epoch", GAUGE, "Number of the service's current snapshot.", ("service",)
+)
+ROUTER_ERRORS: Final = Metric(
+    "sidecar_router_errors_total",
+    COUNTER,
+    "Defects in a router; it was left out of the chain.",
+    ("router",),
+)
+BAD_SERVICE: Final = Metric(
+    "sidecar_bad_service_total", COUNTER, "Calls whose service name cannot be one."
+)
+DISCOVERY_FAILED: Final = Metric(
+    "sidecar_discovery_failed_total",
+    COUNTER,
+    "Defects while a list was taken in; the one before stays in use.",
+)
+SNAPSHOT_FAILED: Final = Metric(
+    "sidecar_snapshot_failed_total",
+    COUNTER,
+    "Snapshots that could not be built; the one before stays in use.",
+)
+PLAN_MEMO_CLEARED: Final = Metric(
+    "sidecar_plan_memo_cleared_total",
+    COUNTER,
+    "Times the remembered routes of a service were forgotten because there were too many.",
+)
+PICK_SUMMED: Final = Metric(
+    "sidecar_pick_summed_total",
+    COUNTER,
+    "Picks that needed a pass over all routed instances.",
+)
+PICK_EVEN_SPLITS: Final = Metric(
+    "sidecar_pick_even_splits_total",
+    COUNTER,
+    "Picks among instances that all have the weight 0.",
 )
 RULE_INVALID: Final = Metric(
     "sidecar_rule_invalid_total",
@@ -99,13 +159,69 @@ BUILD_INFO: Final = Metric(
     "sidecar_build_info", GAUGE, "Always 1; what is running.", ("version", "python", "build")
 )
 
+LATE_REPLIES: Final = Metric(
+    "sidecar_late_replies_total",
+    COUNTER,
+    "Replies nobody waited for: past the deadline, to a call that was over, or to none.",
+    ("kind",),
+)
+OVERSIZE: Final = Metric(
+    "sidecar_oversize_total", COUNTER, "Frames larger than limits.max_payload.", ("direction",)
+)
+ONEWAY_SENT: Final = Metric(
+    "sidecar_oneway_sent_total", COUNTER, "One-way calls written to a provider."
+)
+ONEWAY_DROPPED: Final = Metric(
+    "sidecar_oneway_dropped_total", COUNTER, "One-way calls that went nowhere.", ("reason",)
+)
+UNPARSED: Final = Metric(
+    "sidecar_unparsed_total",
+    COUNTER,
+    "Calls refused because their serialization is not understood.",
+    ("serialization",),
+)
+READONLY_OVERRIDE: Final = Metric(
+    "sidecar_readonly_override_total",
+    COUNTER,
+    "Calls given to an instance that is shutting down because there was no other.",
+)
+REVERSE_REQUESTS: Final = Metric(
+    "sidecar_reverse_requests_total", COUNTER, "Calls of providers to consumers, all refused."
+)
+CONNECT_FAILURES: Final = Metric(
+    "sidecar_connect_failures_total", COUNTER, "Attempts to connect to a provider that failed."
+)
+UPSTREAM_CLOSED: Final = Metric(
+    "sidecar_upstream_closed_total",
+    COUNTER,
+    "Provider connections that ended, by who ended them and why.",
+    ("reason",),
+)
+CONSUMERS_CLOSED: Final = Metric(
+    "sidecar_consumers_closed_total",
+    COUNTER,
+    "Consumer connections ended by the sidecar, by the reason.",
+    ("reason",),
+)
+
 METRICS: Final = (
+    LATE_REPLIES,
+    OVERSIZE,
+    ONEWAY_SENT,
+    ONEWAY_DROPPED,
+    UNPARSED,
+    READONLY_OVERRIDE,
+    REVERSE_REQUESTS,
+    CONNECT_FAILURES,
+    UPSTREAM_CLOSED,
+    CONSUMERS_CLOSED,
     REQUESTS,
     REQUEST_DURATION,
     NO_ELIGIBLE,
     DEGRADED,
     SERIES_DROPPED,
     INFLIGHT,
+    WAITING,
     CONSUMERS,
     UPSTREAM_CONNECTIONS,
     REGISTRY_CONNECTED,
@@ -113,11 +229,27 @@ METRICS: Final = (
     REGISTRY_READS,
     REGISTRY_ROWS,
     REGISTRY_PARSED,
+    REGISTRY_RESYNCS,
+    REGISTRY_REFUSED,
+    REGISTRY_ERRORS,
+    SERVICES,
     INSTANCES,
     SNAPSHOT_EPOCH,
+    ROUTER_ERRORS,
+    BAD_SERVICE,
+    DISCOVERY_FAILED,
+    SNAPSHOT_FAILED,
+    PLAN_MEMO_CLEARED,
+    PICK_SUMMED,
+    PICK_EVEN_SPLITS,
     RULE_INVALID,
     LOOP_LAG,
     DRAINING,
     BUILD_INFO,
 )
 BY_NAME: Final = {metric.name: metric for metric in METRICS}
+
+
+def counted(name: str) -> Metric:
+    """Return the metric of a counter of `Counters.named`; raises KeyError when there is none."""
+    return BY_NAME[name if name in BY_NAME else f"sidecar_{name}_total"]

@@ -1,4 +1,4 @@
-"""Real Java Dubbo peers: compiled once per Dubbo version by Maven, driven over their standard streams.
+"""Real Java Dubbo peers: compiled once per Dubbo version by Maven, driven over standard streams.
 
 A provider serves until it is told to stop. A consumer obeys one line at a time and answers with one
 JSON object, so that a single JVM serves many tests. Neither knows the sidecar: the consumer has a
@@ -138,6 +138,7 @@ class Peer:
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        self._is_ready = False
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -159,10 +160,22 @@ class Peer:
 
     def say(self, verb: str, **values: object) -> dict[str, Any]:
         """Give one order and return its answer; ``at_`` and ``p_`` prefixes see ``encode``."""
+        self.wait_ready()
         assert self._process.stdin is not None
         self._process.stdin.write(" ".join([verb, *encode(values)]) + "\n")
         self._process.stdin.flush()
         return self.answer()
+
+    def wait_ready(self) -> None:
+        """Wait until the process obeys; starting several and then waiting saves time."""
+        if not self._is_ready:
+            self.answer(START_LIMIT)
+            self._is_ready = True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
 
     def wait(self, limit: float = 30.0) -> int:
         """Wait for the process to end and return its exit code."""
@@ -211,7 +224,10 @@ def _java(version: Version, directory: Path) -> list[str]:
 
 
 def encode(values: dict[str, object]) -> list[str]:
-    """Return ``key=value`` words. ``at_a__b`` becomes the attachment ``@a.b``, ``p_a__b`` the parameter ``p.a.b``."""
+    """Return ``key=value`` words.
+
+    ``at_a__b`` becomes the attachment ``@a.b`` and ``p_a__b`` the URL parameter ``p.a.b``.
+    """
     words = []
     for key, value in values.items():
         name = key
@@ -222,15 +238,35 @@ def encode(values: dict[str, object]) -> list[str]:
     return words
 
 
-class Provider(Peer):
-    """A provider that is ready when the constructor returns."""
+class ProviderHost(Peer):
+    """A provider process without a service yet; one process can offer many."""
 
-    def __init__(self, version: Version, directory: Path, /, **words: object) -> None:
-        self.name = str(words.setdefault("name", f"p{version}"))
-        self.port = int(str(words.setdefault("port", free_port())))
-        super().__init__(version, "Provider", directory, encode(words))
+    def __init__(self, version: Version, directory: Path, application: str = "greeter") -> None:
+        super().__init__(version, "Provider", directory, encode({"application": application}))
+
+    def export(self, /, **words: object) -> int:
+        """Offer a service on a port of its own and return the port."""
+        port = int(str(words.setdefault("port", free_port())))
+        words.setdefault("name", f"p{self.version}")
+        answer = self.say("export", **words)
+        if "thrown" in answer:
+            raise RuntimeError(f"{self.version}: {answer}")
+        return port
+
+    def unexport(self, name: str) -> None:
+        """Take back the service that was offered under a name."""
+        self.say("unexport", name=name)
+
+
+class Provider(ProviderHost):
+    """A provider process with one service, which serves when the constructor returns."""
+
+    def __init__(
+        self, version: Version, directory: Path, /, application: str = "greeter", **words: object
+    ) -> None:
+        super().__init__(version, directory, application)
         try:
-            self.answer(START_LIMIT)
+            self.port = self.export(**words)
         except BaseException:
             self.close()
             raise
@@ -242,15 +278,10 @@ class Provider(Peer):
 
 
 class Consumer(Peer):
-    """A consumer that is ready when the constructor returns."""
+    """A consumer process; one process can hold many references."""
 
     def __init__(self, version: Version, directory: Path) -> None:
         super().__init__(version, "Consumer", directory, [])
-        try:
-            self.answer(START_LIMIT)
-        except BaseException:
-            self.close()
-            raise
         self._references = 0
 
     def refer(self, url: str, **words: object) -> Reference:

@@ -148,9 +148,8 @@ def record_exchanges(
         relay.down.clear()
         reference.call(**words)  # type: ignore[arg-type]
         wait_until(lambda: relay.up, what=f"{name} reaches the relay")
-        kind = "request"
         for frame in relay.up:
-            book.write(f"{prefix}{name}.{kind}", f"{meaning}: request", frame)
+            book.write(f"{prefix}{name}.request", f"{meaning}: request", frame)
         for frame in relay.down:
             book.write(f"{prefix}{name}.reply", f"{meaning}: reply", frame)
 
@@ -195,9 +194,7 @@ def record_version(version: Version, directory: Path, zookeeper: ZooKeeperServer
             timed = consumer.refer(relay.url + query, timeout=2345)
             with_timeout: Exchange = ("timeout", "hello(String), timeout of 2345 ms configured", {})
             record_exchanges(book, relay, timed, (with_timeout,), prefix)
-            countdown = consumer.refer(
-                relay.url + query, timeout=2345, **COUNTDOWN
-            )
+            countdown = consumer.refer(relay.url + query, timeout=2345, **COUNTDOWN)
             counted: Exchange = ("countdown", "hello(String) with enable-timeout-countdown", {})
             record_exchanges(book, relay, countdown, (counted,), prefix)
             for reference in (plain, generic, timed, countdown):

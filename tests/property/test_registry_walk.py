@@ -24,7 +24,7 @@ from sidecar.model.service import ServiceKey
 from sidecar.settings.schema import Registry, Settings
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.provider_names import provider_name
-from tests.fixtures.services import Board
+from tests.fixtures.board import Board
 
 DELAY = 1.0
 START = 1000.0

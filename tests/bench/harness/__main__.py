@@ -6,12 +6,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness import competitors, machine, plot, report, wheels
+from harness import coalescing, competitors, machine, memory, micro, plot, report, wheels
 from harness.native import LoadError, Programs
 from harness.process import StartError
 from harness.traffic import Plan, latency, throughput
+from harness.wheels import WheelError
 
-PARTS = ("throughput", "latency")
+MEASURED = {
+    "throughput": throughput,
+    "latency": latency,
+    "decision": micro.decision,
+    "change": micro.change,
+    "coalescing": coalescing.measure,
+    "memory": memory.measure,
+}
 # Providers behind the proxies: one address (everything on one connection) and several.
 FLEETS = (1, 4)
 
@@ -28,19 +36,16 @@ def main() -> int:
     programs.build()
     plan = _plan(options, names)
     try:
-        for part in options.parts or PARTS:
+        for part in options.parts or MEASURED:
             result = MEASURED[part](plan, programs, out)
             report.save(part, found, result, out)
             report.show(part, result)
         if not options.no_plot:
             print(f"\nFigures: {out}, plot: {plot.draw(out)}")
-    except (StartError, LoadError) as error:
+    except (StartError, LoadError, WheelError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-MEASURED = {"throughput": throughput, "latency": latency}
 
 
 def _prepare(names: list[str], out: Path) -> None:
@@ -58,7 +63,9 @@ def _plan(options: argparse.Namespace, names: list[str]) -> Plan:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if none")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(MEASURED)}; all if none"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="per measurement (2)")
     parser.add_argument("--quick", action="store_true", help="one short round: does it still run?")
@@ -68,7 +75,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--no-plot", action="store_true", help="do without matplotlib")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "out")
     options = parser.parse_args()
-    unknown = set(options.parts) - set(PARTS)
+    unknown = set(options.parts) - set(MEASURED)
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     return options

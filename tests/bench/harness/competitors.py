@@ -39,6 +39,10 @@ class Competitor:
         """Return the processor time its process has used so far, 0 for direct."""
         return process.cpu_seconds(self.pid) if self.pid is not None else 0.0
 
+    def resident_mib(self) -> float:
+        """Return the resident memory of its process, 0 for direct."""
+        return process.resident_bytes(self.pid) / 2**20 if self.pid is not None else 0.0
+
 
 @contextmanager
 def line_up(
@@ -79,7 +83,7 @@ def _command(
     config = scratch / f"{kind}.yaml"
     config.write_text(sidecar_config(port, registry_file(providers, scratch / f"{kind}.registry")))
     folder = wheels.installed(kind, out)
-    command = [sys.executable, "-m", "sidecar", "run", "--config", str(config)]
+    command = [*wheels.PYTHON, "-m", "sidecar", "run", "--config", str(config)]
     return command, wheels.environment(folder)
 
 

@@ -37,9 +37,9 @@ class Programs:
             subprocess.run(["gcc", *FLAGS, "-o", target, source], check=True)
 
     @contextmanager
-    def provider(self, endpoints: int) -> Iterator[list[int]]:
+    def provider(self, endpoints: int, host: str = "127.0.0.1") -> Iterator[list[int]]:
         """Run one provider process that listens on several ports; yields the ports."""
-        listen = ["--listen", "127.0.0.1:0"] * endpoints
+        listen = ["--listen", f"{host}:0"] * endpoints
         command = process.pinned(self.core, [str(self.folder / "provider"), *listen])
         running = subprocess.Popen(command, stdout=subprocess.PIPE)
         try:

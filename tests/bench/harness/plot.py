@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness import machine
+from harness.competitors import COMPILED, DIRECT, ENVOY, PURE, RELAY
 
-COLOURS = ("#9aa0a6", "#5f6368", "#d9822b", "#1a73e8", "#8ab4f8")
+COLOURS = {
+    DIRECT: "#bdc1c6", RELAY: "#80868b", ENVOY: "#d9822b", COMPILED: "#1a73e8", PURE: "#8ab4f8",
+}  # fmt: skip
+COLUMNS = 3
+
+Panel = Callable[[Any], None]
 
 
 def draw(out: Path) -> Path:
@@ -20,47 +28,94 @@ def draw(out: Path) -> Path:
 
     parts = {
         name: json.loads((out / f"{name}.json").read_text())
-        for name in DRAWN
+        for name in PANELS
         if (out / f"{name}.json").exists()
     }
-    figure, axes = pyplot.subplots(1, len(parts), figsize=(6.5 * len(parts), 4.5), squeeze=False)
-    for axis, (name, result) in zip(axes[0], parts.items(), strict=True):
-        DRAWN[name](axis, result)
+    panels = [panel for name, result in parts.items() for panel in PANELS[name](result)]
+    rows = -(-len(panels) // COLUMNS)
+    figure, axes = pyplot.subplots(rows, COLUMNS, figsize=(15, 4.2 * rows), squeeze=False)
+    for index, axis in enumerate(axes.flat):
         axis.spines[["top", "right"]].set_visible(False)
+        if index < len(panels):
+            panels[index](axis)
+        else:
+            axis.set_axis_off()
     newest = next(iter(parts.values()))["machine"]
-    figure.text(0.5, 0.005, machine.sentence(newest), ha="center", fontsize=7)
-    figure.tight_layout(rect=(0, 0.03, 1, 1))
+    figure.text(0.5, 0.01, machine.sentence(newest), ha="center", fontsize=8)
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
     path = out / "bench.png"
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=110)
     return path
 
 
-def _throughput(axis: Any, result: dict[str, Any]) -> None:
+def _throughput(result: dict[str, Any]) -> list[Panel]:
     fleet, cases = list(result["fleets"].items())[-1]
-    names = list(next(iter(cases.values()))["median"])
-    width = 0.8 / len(names)
-    for index, name in enumerate(names):
-        rates = [case["median"][name]["calls_per_second"] for case in cases.values()]
-        places = [place + index * width for place in range(len(cases))]
-        bars = axis.bar(places, rates, width, label=name, color=COLOURS[index % len(COLOURS)])
-        axis.bar_label(bars, [f"{rate / 1000:.0f}k" for rate in rates], fontsize=7)
-    axis.set_xticks([place + 0.4 - width / 2 for place in range(len(cases))], list(cases))
-    axis.set_yscale("log")
-    axis.set_title(f"Throughput, one core, {fleet} provider addresses")
-    axis.set_xlabel("consumer connections x outstanding calls")
-    axis.set_ylabel("calls per second")
-    axis.legend(fontsize=8, frameon=False)
+    return [
+        partial(_rates, fleet=fleet, label=label, found=case["median"])
+        for label, case in cases.items()
+    ]
 
 
-def _latency(axis: Any, result: dict[str, Any]) -> None:
-    fields = list(next(iter(result["median"].values())))
-    for index, (name, found) in enumerate(result["median"].items()):
-        values = [found[field] for field in fields]
-        axis.plot(fields, values, marker="o", label=name, color=COLOURS[index % len(COLOURS)])
-    axis.set_yscale("log")
-    axis.set_title(f"Latency at {result['rate']:,} calls/s, {result['connections']} connections")
-    axis.set_ylabel("microseconds from the intended start")
-    axis.legend(fontsize=8, frameon=False)
+def _rates(axis: Any, *, fleet: str, label: str, found: dict[str, Any]) -> None:
+    names = list(found)[::-1]
+    rates = [found[name]["calls_per_second"] / 1000 for name in names]
+    bars = axis.barh(names, rates, color=[COLOURS[name] for name in names])
+    axis.bar_label(bars, [f" {rate:,.0f}" for rate in rates], fontsize=8)
+    axis.set_title(
+        f"Thousand calls/s on one core: {label}\n{fleet} provider addresses", fontsize=10
+    )
 
 
-DRAWN = {"throughput": _throughput, "latency": _latency}
+def _latency(result: dict[str, Any]) -> list[Panel]:
+    def panel(axis: Any) -> None:
+        for name, found in result["median"].items():
+            axis.plot(found.keys(), found.values(), marker="o", label=name, color=COLOURS[name])
+        axis.set_yscale("log")
+        axis.set_title(
+            f"Latency, {result['rate']:,} calls/s over {result['connections']} connections",
+            fontsize=10,
+        )
+        axis.set_ylabel("microseconds from the intended start")
+        axis.legend(fontsize=8, frameon=False)
+
+    return [panel]
+
+
+def _decision(result: dict[str, Any]) -> list[Panel]:
+    def panel(axis: Any) -> None:
+        for build, found in result["builds"].items():
+            sizes = [int(size) for size in found["us"]]
+            axis.plot(sizes, found["us"].values(), marker="o", label=build)
+        axis.set_xscale("log")
+        axis.set_ylim(bottom=0)
+        axis.set_title("Route and pick", fontsize=10)
+        axis.set_xlabel("instances of the service")
+        axis.set_ylabel("microseconds per call")
+        axis.legend(fontsize=8, frameon=False)
+
+    return [panel]
+
+
+def _memory(result: dict[str, Any]) -> list[Panel]:
+    def panel(axis: Any) -> None:
+        names = ("file", "zookeeper")
+        for offset, field, label in (
+            (-0.2, "idle_bytes", "1 instance"),
+            (0.2, "full_bytes", f"{result['instances']:,} instances"),
+        ):
+            values = [result[name][field] / 2**20 for name in names]
+            bars = axis.bar([place + offset for place in (0, 1)], values, 0.38, label=label)
+            axis.bar_label(bars, [f"{value:.1f}" for value in values], fontsize=8)
+        axis.set_xticks([0, 1], names)
+        axis.set_title("Resident memory, MiB", fontsize=10)
+        axis.legend(fontsize=8, frameon=False, loc="lower center")
+
+    return [panel]
+
+
+PANELS: dict[str, Callable[[dict[str, Any]], list[Panel]]] = {
+    "throughput": _throughput,
+    "latency": _latency,
+    "decision": _decision,
+    "memory": _memory,
+}

@@ -64,6 +64,59 @@ def _latency(result: dict[str, Any]) -> None:
     _table(["", *PERCENTILES, *added_head], rows)
 
 
+def _decision(result: dict[str, Any]) -> None:
+    print("\nRoute and pick, microseconds per call by number of instances")
+    builds = result["builds"]
+    sizes = list(next(iter(builds.values()))["us"])
+    rows = [
+        [build, *(f"{found['us'][size]:.2f}" for size in sizes), f"{found['ratio']:.2f}"]
+        for build, found in builds.items()
+    ]
+    _table(["", *(f"{int(size):,}" for size in sizes), "largest/smallest"], rows)
+
+
+def _change(result: dict[str, Any]) -> None:
+    builds = result["builds"]
+    instances = next(iter(builds.values()))["instances"]
+    print(f"\nOne instance of {instances:,} replaced, median of many changes")
+    rows = [
+        [
+            build,
+            f"{found['listing_ms']:.2f} ms",
+            f"{found['snapshot_ms']:.2f} ms",
+            f"{found['first_call_ms']:.2f} ms",
+            f"{found['parsed_per_change']:g}",
+            f"{found['first_listing_ms']:.0f} ms",
+        ]
+        for build, found in builds.items()
+    ]
+    _table(["", "whole change", "snapshot", "next call", "names parsed", "first list"], rows)
+
+
+def _coalescing(result: dict[str, Any]) -> None:
+    print(
+        f"\n{result['providers']} providers register over {result['wave_seconds']:g} s, delay"
+        f" {result['delay']}: {result['rows']:.0f} rows in {result['reads']:.0f} reads, that is"
+        f" {result['share']:.1%} of {result['naive_rows']:,}; {result['parsed']:.0f} names parsed,"
+        f" final set {'exact' if result['final_set_exact'] else 'WRONG'},"
+        f" complete {result['seconds_behind']:.1f} s after the last registration"
+    )
+
+
+def _memory(result: dict[str, Any]) -> None:
+    print(f"\nResident memory with one and with {result['instances']:,} instances")
+    rows = [
+        [
+            registry,
+            f"{result[registry]['idle_bytes'] / 2**20:.1f} MiB",
+            f"{result[registry]['full_bytes'] / 2**20:.1f} MiB",
+            f"{result[registry]['bytes_per_instance']:,.0f}",
+        ]
+        for registry in ("file", "zookeeper")
+    ]
+    _table(["registry", "one", "all", "bytes per instance"], rows)
+
+
 def _table(head: list[str], rows: list[list[str]]) -> None:
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     for row in [head, *rows]:
@@ -72,4 +125,11 @@ def _table(head: list[str], rows: list[list[str]]) -> None:
         print("  ".join(cells).rstrip())
 
 
-SHOWN = {"throughput": _throughput, "latency": _latency}
+SHOWN = {
+    "throughput": _throughput,
+    "latency": _latency,
+    "decision": _decision,
+    "change": _change,
+    "coalescing": _coalescing,
+    "memory": _memory,
+}

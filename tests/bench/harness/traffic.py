@@ -125,6 +125,7 @@ def _closed_loop(
         # well below 1, somebody else was on the core and only the second means something.
         "core_share": used / elapsed,
         "cpu_us_per_call": used / calls * 1e6,
+        "resident_mib": competitor.resident_mib(),
     }
 
 

@@ -17,7 +17,13 @@ from pathlib import Path
 from harness.machine import ROOT
 
 INPUTS = ("pyproject.toml", "README.md", "LICENSE", "sidecar", "deploy/build")
+# -P keeps the working directory off the path: it may be the source tree.
+PYTHON = (sys.executable, "-P")
 SWITCH = {"compiled": "SIDECAR_COMPILED", "pure": "SIDECAR_PURE"}
+
+
+class WheelError(Exception):
+    """What was built is not what is about to be measured."""
 
 
 def installed(kind: str, out: Path) -> Path:
@@ -26,16 +32,18 @@ def installed(kind: str, out: Path) -> Path:
     stamp = folder / "sources.sha256"
     digest = _digest()
     if not stamp.exists() or stamp.read_text() != digest:
+        out.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(dir=out) as scratch:
             _install(_wheel(kind, Path(scratch)), folder)
+        _verify(kind, folder)
         stamp.write_text(digest)
     return folder
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Return the environment in which `python -m sidecar` is the product of that folder."""
-    return {**os.environ, "PYTHONPATH": str(folder)}
+def environment(*folders: Path) -> dict[str, str]:
+    """Return the environment in which `PYTHON` finds the product of that folder."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
 
 
 def compiled_count(folder: Path) -> int:
@@ -71,6 +79,17 @@ def _wheel(kind: str, scratch: Path) -> Path:
 
 def _install(wheel: Path, folder: Path) -> None:
     _pip("install", "--no-deps", "--target", str(folder), str(wheel))
+
+
+def _verify(kind: str, folder: Path) -> None:
+    question = "import sidecar.telemetry.build as b; print(b.build_kind(), b.__file__)"
+    command = [*PYTHON, "-c", question]
+    answer = subprocess.run(
+        command, env=environment(folder), capture_output=True, text=True, check=True
+    )
+    found, path = answer.stdout.split(maxsplit=1)
+    if found != kind or not path.startswith(str(folder)):
+        raise WheelError(f"{folder} holds a {found} build and runs {path.strip()}")
 
 
 def _pip(*words: str, **variables: str) -> None:

@@ -13,7 +13,7 @@ from sidecar.settings.schema import Registry, Services, Settings
 from sidecar.settings.units import Duration
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.provider_names import provider_name
-from tests.fixtures.services import Board
+from tests.fixtures.board import Board
 
 
 class Rig:

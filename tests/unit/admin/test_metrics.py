@@ -53,7 +53,7 @@ def test_rarer_counters_and_facts():
     counters = Counters()
     counters.no_provider("a.B", "EMPTY_REGISTRY")
     counters.degrade("a.B", "nearby", "BELOW_THRESHOLD")
-    counters.count(names.REGISTRY_ROWS.name, "main", 7)
+    counters.count("oversize", "request", 7)
     counters.loop_lag.observe(0.002)
     facts = [
         (names.DRAINING, [((), 1)]),
@@ -71,7 +71,7 @@ def test_rarer_counters_and_facts():
         )
         == 1
     )
-    assert value(samples, "sidecar_registry_rows_total", registry="main") == 7
+    assert value(samples, "sidecar_oversize_total", direction="request") == 7
     assert value(samples, "sidecar_metric_series_dropped_total") == 0
     assert value(samples, "sidecar_draining") == 1
     assert value(samples, "sidecar_registry_connected", registry="backup") == 0
@@ -93,7 +93,7 @@ def test_any_label_value_is_read_back(service, method):
 
 def test_a_counter_that_is_not_in_the_table_is_a_fault():
     counters = Counters()
-    counters.count("made_up_total")
+    counters.count("made_up")
     with pytest.raises(KeyError):
         render(counters)
 

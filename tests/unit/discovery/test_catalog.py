@@ -14,7 +14,7 @@ from sidecar.routing.router import Call
 from sidecar.settings.schema import Registry, Services, Settings
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.provider_names import provider_name
-from tests.fixtures.services import Board
+from tests.fixtures.board import Board
 
 NOW = 1000.0
 CART = ServiceKey("demo.Cart")

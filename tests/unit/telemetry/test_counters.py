@@ -31,6 +31,23 @@ def test_fc_82_random_names_share_one_block_when_the_cap_is_reached():
     assert shared.outcomes[outcome.NO_PROVIDER] == held.series_dropped == 49_900
 
 
+def test_fc_82_unknown_services_share_one_block():
+    held = Counters()
+    for number in range(1000):
+        held.method("dubbo", "_unknown", f"method{number}").settle(outcome.NO_PROVIDER, 0.0)
+    assert list(held.methods) == [("dubbo", "_unknown", "_other")]
+
+
+def test_fc_82_one_service_cannot_take_the_blocks_of_the_others():
+    held = Counters()
+    for number in range(5000):
+        held.method("dubbo", "a.B", f"method{number}").settle(outcome.PROVIDER_ERROR, 0.0)
+    assert len(held.methods) == counters.MAX_METHODS + 1
+    shared = held.methods["dubbo", "a.B", "_other"]
+    assert shared.outcomes[outcome.PROVIDER_ERROR] == 5000 - counters.MAX_METHODS
+    assert held.method("dubbo", "a.C", "x").method == "x"
+
+
 def test_fc_82_the_rarer_families_are_capped_too():
     held = Counters()
     for number in range(counters.MAX_LABEL_SETS + 50):

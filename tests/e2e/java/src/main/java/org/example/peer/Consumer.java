@@ -1,8 +1,5 @@
 package org.example.peer;
 
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -26,21 +23,7 @@ public final class Consumer {
     }
 
     public static void main(String[] args) throws Exception {
-        Consumer consumer = new Consumer();
-        Map<String, Object> ready = new LinkedHashMap<>();
-        ready.put("ready", true);
-        Words.say(ready);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            Words words = new Words(line);
-            Map<String, Object> answer;
-            try {
-                answer = consumer.obey(words);
-            } catch (Throwable thrown) {
-                answer = Calls.describe(thrown);
-            }
-            Words.say(answer);
-        }
+        Words.obey(new Consumer()::obey);
         System.exit(0);
     }
 

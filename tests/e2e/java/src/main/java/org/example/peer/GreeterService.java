@@ -4,6 +4,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.dubbo.rpc.RpcException;
 
 /** The provider's implementation; every text answer names the provider that gave it. */
 public class GreeterService implements Greeter {
@@ -28,6 +29,9 @@ public class GreeterService implements Greeter {
 
     @Override
     public String fail(String reason) throws GreetingException {
+        if (reason.startsWith("rpc")) {
+            throw new RpcException(Integer.parseInt(reason.substring(3)), reason);
+        }
         throw new GreetingException(reason);
     }
 
@@ -67,6 +71,11 @@ public class GreeterService implements Greeter {
         answer.put("name", name);
         answer.put("port", String.valueOf(port));
         return answer;
+    }
+
+    @Override
+    public void listen(Listener listener) {
+        listener.heard("hello from " + name);
     }
 
     @Override

@@ -1,8 +1,5 @@
 package org.example.peer;
 
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -12,39 +9,53 @@ import org.apache.dubbo.config.RegistryConfig;
 import org.apache.dubbo.config.ServiceConfig;
 
 /**
- * One provider: words name, port, registry (absent: none), application, group, version, token, path, weight, tag,
- * timeout, serialization, payload, threads, and p.KEY for further URL parameters.
- * Prints one JSON line when it serves; ends when its input closes or on SIGTERM, which is Dubbo's graceful way.
+ * A provider that is told what to do line by line: "export" and "unexport".
+ * Words of an export: name, port, registry (absent: none), group, version, token, path, weight, tag, timeout,
+ * serialization, payload, threads, and p.KEY for further URL parameters.
+ * Ends when its input closes or on SIGTERM, which is Dubbo's graceful way.
  */
 public final class Provider {
-    private Provider() {}
+    private final ApplicationConfig application;
+    private final Map<String, ServiceConfig<Greeter>> services = new HashMap<>();
+
+    private Provider(Words words) {
+        application = new ApplicationConfig(words.text("application", "greeter"));
+        application.setQosEnable(false);
+    }
 
     public static void main(String[] args) throws Exception {
-        Words words = new Words(args);
-        int port = words.number("port", 0);
-        ServiceConfig<Greeter> service = new ServiceConfig<>();
-        service.setApplication(application(words));
-        service.setRegistry(registry(words));
-        service.setProtocol(protocol(words, port));
-        service.setInterface(Greeter.class);
-        service.setRef(new GreeterService(words.text("name", "p"), port));
-        options(service, words);
-        service.export();
-        Map<String, Object> ready = new LinkedHashMap<>();
-        ready.put("ready", port);
-        ready.put("url", String.valueOf(service.getExportedUrls()));
-        Words.say(ready);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        while (in.readLine() != null) {
-            continue;
-        }
+        Provider provider = new Provider(new Words(args));
+        Words.obey(provider::obey);
         System.exit(0);
     }
 
-    private static ApplicationConfig application(Words words) {
-        ApplicationConfig application = new ApplicationConfig(words.text("application", "greeter"));
-        application.setQosEnable(false);
-        return application;
+    private Map<String, Object> obey(Words words) {
+        String name = words.text("name", "p");
+        Map<String, Object> answer = new LinkedHashMap<>();
+        switch (words.verb) {
+            case "export":
+                services.put(name, export(name, words));
+                answer.put("urls", String.valueOf(services.get(name).getExportedUrls()));
+                return answer;
+            case "unexport":
+                services.remove(name).unexport();
+                return answer;
+            default:
+                throw new IllegalArgumentException(words.verb);
+        }
+    }
+
+    private ServiceConfig<Greeter> export(String name, Words words) {
+        int port = words.number("port", 0);
+        ServiceConfig<Greeter> service = new ServiceConfig<>();
+        service.setApplication(application);
+        service.setRegistry(registry(words));
+        service.setProtocol(protocol(words, port));
+        service.setInterface(Greeter.class);
+        service.setRef(new GreeterService(name, port));
+        options(service, words);
+        service.export();
+        return service;
     }
 
     private static RegistryConfig registry(Words words) {
@@ -78,7 +89,6 @@ public final class Provider {
 
     private static void options(ServiceConfig<Greeter> service, Words words) {
         Map<String, String> parameters = new HashMap<>(words.under("p."));
-        parameters.put("bind.ip", "127.0.0.1");
         service.setParameters(parameters);
         if (words.has("group")) {
             service.setGroup(words.text("group", ""));

@@ -1,8 +1,13 @@
 package org.example.peer;
 
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
 import java.io.UnsupportedEncodingException;
 import java.net.URLDecoder;
+import java.nio.charset.StandardCharsets;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -23,6 +28,26 @@ final class Words {
         verb = "";
         for (String word : words) {
             add(word);
+        }
+    }
+
+    /** What a peer does with one order. */
+    interface Obedience {
+        Map<String, Object> obey(Words words) throws Exception;
+    }
+
+    /** Says that the peer is ready, then answers each line of the standard input until it ends. */
+    static void obey(Obedience peer) throws IOException {
+        say(Collections.singletonMap("ready", true));
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            Map<String, Object> answer;
+            try {
+                answer = peer.obey(new Words(line));
+            } catch (Throwable thrown) {
+                answer = Calls.describe(thrown);
+            }
+            say(answer);
         }
     }
 
@@ -62,15 +87,13 @@ final class Words {
         return found;
     }
 
-    static void say(Map<String, Object> answer) {
+    private static void say(Map<String, Object> answer) {
         String line = json(answer);
-        synchronized (System.out) {
-            System.out.println(line);
-            System.out.flush();
-        }
+        System.out.println(line);
+        System.out.flush();
     }
 
-    static String json(Object value) {
+    private static String json(Object value) {
         if (value == null || value instanceof Number || value instanceof Boolean) {
             return String.valueOf(value);
         }

@@ -1,0 +1,113 @@
+"""The life of the process: settings to running parts, signals to an orderly end.
+
+The end is asked for by SIGTERM, SIGINT or POST /drain. Readiness is false at once, but calls are
+served until the consumers are quiet: the application may end later than its sidecar is told to. A
+second request cuts the waiting short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Final, final
+
+import uvloop
+
+from sidecar import VERSION
+from sidecar.admin.server import AdminServer
+from sidecar.app.lag import LagSampler
+from sidecar.app.services import WatchedServices
+from sidecar.app.state import ProgramState
+from sidecar.dispatch.directory import Directory
+from sidecar.model.errors import SidecarError
+from sidecar.proxy.plane import DataPlane
+from sidecar.registry.driver import RegistryDriver
+from sidecar.settings.forms import parse_address
+from sidecar.settings.schema import Settings
+from sidecar.telemetry.build import build_kind
+from sidecar.telemetry.counters import Counters
+from sidecar.telemetry.log import set_up
+
+_log: Final = logging.getLogger("sidecar")
+
+
+def serve(settings: Settings) -> None:
+    """Run until the end is asked for; raises SidecarError when the start fails."""
+    set_up(settings.log.level, settings.log.format, sys.stderr)
+    uvloop.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    program = Program(settings, asyncio.get_running_loop())
+    try:
+        await program.start()
+        await program.until_drained()
+    finally:
+        await program.stop()
+
+
+@final
+class Program:
+    """All parts of one sidecar, made inside the running loop."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self._settings: Final = settings
+        self._loop: Final = loop
+        counters = Counters()
+        directory = Directory(counters, settings.services.max_services)
+        services = WatchedServices(directory)
+        self._driver: Final = RegistryDriver(settings, services, counters, loop)
+        self._plane: Final = DataPlane(settings, directory, self._driver, counters, loop)
+        services.plane = self._plane
+        self._state: Final = ProgramState(
+            settings, directory, self._driver, self._plane, counters, self.end
+        )
+        self._admin: Final = AdminServer(self._state)
+        self._lag: Final = LagSampler(loop, counters.loop_lag)
+        self._end: Final = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start every part; raises SidecarError when an address cannot be bound."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.end)
+        _log.info("sidecar %s (%s) starts", VERSION, build_kind())
+        await self._start_admin()
+        self._driver.start()
+        await self._plane.start()
+        self._state.is_listening = True
+        for listener, port in zip(self._settings.listeners, self._plane.ports, strict=True):
+            _log.info("calls are taken on %s, port %d", listener.address, port)
+
+    async def until_drained(self) -> None:
+        """Return when the end was asked for and the consumers are quiet."""
+        await self._end.wait()
+        _log.info("asked to end: not ready any more, serving until the consumers are quiet")
+        await self._plane.drain()
+
+    async def stop(self) -> None:
+        """End every part."""
+        self._state.is_listening = False
+        await self._plane.stop()
+        await self._driver.stop()
+        self._lag.stop()
+        await self._admin.stop()
+        _log.info("ended")
+
+    def end(self) -> None:
+        """Begin the end; the second time, hurry."""
+        if self._end.is_set():
+            _log.info("asked to end again: no new calls")
+            self._plane.hurry()
+        self._state.is_draining = True
+        self._end.set()
+
+    async def _start_admin(self) -> None:
+        address = self._settings.admin.address
+        try:
+            port = await self._admin.start(*parse_address(address))
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise SidecarError(f"cannot listen on {address} for the admin server: {text}") from None
+        _log.info("the admin server is on %s, port %d", address, port)

@@ -1,0 +1,44 @@
+"""Words and bytes of local replies."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.model import reason
+from sidecar.proxy.local_reply import NO_PROVIDER_TEXTS, no_provider_reply, reply_text, status_reply
+from tests.fixtures.dubbo_frames import Received
+
+ID = bytes(range(8))
+
+
+def test_begins_with_the_token_and_names_the_service():
+    assert reply_text("TIMEOUT", "com.x.Demo", "no answer") == "TIMEOUT com.x.Demo: no answer"
+    assert reply_text("BAD_REQUEST", "", "no method name") == "BAD_REQUEST: no method name"
+
+
+def test_a_status_reply_carries_one_hessian2_string():
+    frame = Received(status_reply(ID, 31, "TIMEOUT", "s", "why"))
+    assert (frame.status, frame.raw[4:12], frame.message) == (31, ID, "TIMEOUT s: why")
+
+
+@pytest.mark.parametrize("serialization", [2, 23, 29])
+def test_nothing_eligible_is_status_60(serialization):
+    frame = Received(no_provider_reply(ID, serialization, "EMPTY_REGISTRY", "s", False))
+    assert frame.status == 60
+    assert frame.message == "EMPTY_REGISTRY s: no instance is registered"
+
+
+def test_as_an_exception_for_hessian2_requests_only():
+    frame = Received(no_provider_reply(ID, 2, "EMPTY_REGISTRY", "s", True))
+    assert (frame.flags, frame.status, frame.raw[4:12]) == (2, 20, ID)
+    assert frame.body[0] == 0x93
+    assert b"EMPTY_REGISTRY s" in frame.body
+    assert Received(no_provider_reply(ID, 23, "EMPTY_REGISTRY", "s", True)).status == 60
+
+
+def test_every_reason_why_nothing_is_eligible_has_words():
+    later = {"TIMEOUT", "CONNECT_FAILED", "CONNECTION_LOST", "OVERLOADED", "PAYLOAD_TOO_LARGE",
+             "BAD_REQUEST", "UNSUPPORTED", "SHUTTING_DOWN"}  # fmt: skip
+    tokens = {value for name, value in vars(reason).items() if name.isupper()}
+    assert tokens - later == set(NO_PROVIDER_TEXTS)
+    assert Received(no_provider_reply(ID, 2, "NEW_TOKEN", "s", False)).message.startswith("NEW_")

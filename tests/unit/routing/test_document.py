@@ -1,0 +1,86 @@
+"""Rule documents: YAML 1.1 values, and the guards."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.routing.document import MAX_RULE_SIZE, DocumentError, load_document
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("# only a comment", None),
+        ("a: 1\nb: [x, 1.5, ~, null]", {"a": 1, "b": ["x", 1.5, None, None]}),
+        ("a: yes\nb: On\nc: FALSE\nd: 'yes'", {"a": True, "b": True, "c": False, "d": "yes"}),
+        ("a: 0x10\nb: 017\nc: 1_000", {"a": 16, "b": 15, "c": 1000}),
+        ("a: 2024-01-01\nb: =", {"a": "2024-01-01", "b": "="}),
+        ("<<: {a: 1}", {"<<": {"a": 1}}),
+        ("yes: 1\n2: x", {"yes": 1, "2": "x"}),
+        ("a: 192.0.2.11:20880", {"a": "192.0.2.11:20880"}),
+    ],
+)
+def test_values(text: str, value: Any) -> None:
+    assert load_document(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: &x 1", "anchor"),
+        ("a: *x", "alias"),
+        ("a: 1\na: 2", "duplicate"),
+        ("a: !!python/object:os.system x", "tag"),
+        ("a: 1\n---\nb: 2", "second"),
+        ("a: [", "line 2"),
+        ("a: \x00", "character"),
+        ("a: \ud800", "character"),
+        ("a: " + "9" * 5000, "line 1, column 4"),
+    ],
+)
+def test_refusals(text: str, complaint: str) -> None:
+    with pytest.raises(DocumentError, match=complaint):
+        load_document(text)
+
+
+def _bomb() -> str:
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (_bomb(), "anchor"),
+        ("a: x\n" * (5 * 1024 * 1024 // 5), "more than"),
+        ("{a: " * 200 + "1" + "}" * 200, "deeper than 32"),
+        ("key: a\nkey: b", "duplicate"),
+    ],
+    ids=["bomb", "size", "depth", "duplicate"],
+)
+def test_fc_76_bombs_are_refused_at_once(text: str, complaint: str) -> None:
+    started = time.process_time()
+    with pytest.raises(DocumentError, match=complaint):
+        load_document(text)
+    assert time.process_time() - started < 0.02
+
+
+def test_the_size_cap_counts_bytes() -> None:
+    assert load_document("é" * 10, 20) == "é" * 10
+    with pytest.raises(DocumentError, match="20 bytes are more than the 19 allowed"):
+        load_document("é" * 10, 19)
+    assert MAX_RULE_SIZE == 262144
+
+
+@given(st.text(max_size=200))
+def test_nothing_else_is_raised(text: str) -> None:
+    with contextlib.suppress(DocumentError):
+        load_document(text)
