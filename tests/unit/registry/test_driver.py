@@ -16,7 +16,7 @@ from sidecar.settings.units import Duration
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.loop import StillLoop
 from tests.fixtures.provider_names import provider_name
-from tests.fixtures.services import Board
+from tests.fixtures.board import Board
 
 CART = ServiceKey("demo.Cart")
 PROVIDERS = Slot("providers", "demo.Cart")

@@ -47,7 +47,7 @@ def test_nothing_is_an_empty_registry(text):
         ("rules: {a.tag-router: {tags: []}}", "write |"),
         ("providers: []\nproviders: []", "duplicate"),
         ("providers: &a []\nrules: *a", "anchors"),
-        ("--- {}\n--- {}", "more than one document"),
+        ("--- {}\n--- {}", "second YAML document"),
         ("providers: !!python/object:os.system []", "not allowed"),
         ("[" * 100, "nested deeper"),
     ],
