@@ -60,6 +60,7 @@ def test_no_member() -> None:
     assert found.pool("gray", True, "").reason == reason.EMPTY_REGISTRY
 
 
+@pytest.mark.pure
 def test_what_consumers_send_is_remembered_within_caps(monkeypatch: pytest.MonkeyPatch) -> None:
     routed = 0
     real = RouterChain.inputs
@@ -84,6 +85,7 @@ def test_what_consumers_send_is_remembered_within_caps(monkeypatch: pytest.Monke
     assert routed == MAX_RECENT + 4
 
 
+@pytest.mark.pure
 def test_pools_are_capped_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_module, "MAX_POOLS", 3)
     counters = Counters()
@@ -99,6 +101,7 @@ def test_pools_are_capped_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.id for each in again.instances] == [0]
 
 
+@pytest.mark.pure
 def test_pools_are_capped_by_references(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_module, "MIN_REFERENCES", 0)
     monkeypatch.setattr(plan_module, "MAX_REFERENCES_PER_MEMBER", 1)
