@@ -33,9 +33,17 @@ Result = tuple[InstanceSet, str, tuple[tuple[str, str], ...]]
 class Plan:
     """See the module; replaced as a whole when a new snapshot is published."""
 
-    def __init__(self, snapshot: ServiceSnapshot, counters: Counters) -> None:
+    def __init__(
+        self,
+        snapshot: ServiceSnapshot,
+        counters: Counters,
+        max_pools: int = MAX_POOLS,
+        min_references: int = MIN_REFERENCES,
+    ) -> None:
         self.snapshot = snapshot
         self._counters: Final = counters
+        self._max_pools: Final = max_pools
+        self._min_references: Final = min_references
         self._untagged: Pool | None = None
         self._recent: Final[dict[tuple[str, bool, str], Pool]] = {}
         self._pools: Final[dict[str, Pool]] = {}
@@ -76,7 +84,7 @@ class Plan:
         pool = self._pools.get(key)
         if pool is None:
             pool = self._run(call)
-            if len(self._pools) >= MAX_POOLS:
+            if len(self._pools) >= self._max_pools:
                 self._clear()
             self._pools[key] = pool
         return pool
@@ -93,7 +101,7 @@ class Plan:
             instances = resolve(snapshot.instances, routed.out)
             pool = Pool(instances, routed.reason, self._counters, routed.degraded)
             self._references += len(instances)
-            most = max(MIN_REFERENCES, MAX_REFERENCES_PER_MEMBER * len(members))
+            most = max(self._min_references, MAX_REFERENCES_PER_MEMBER * len(members))
             if self._references > most:
                 self._clear()
                 self._references = len(instances)

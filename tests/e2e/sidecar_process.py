@@ -37,18 +37,17 @@ admin: {{address: "127.0.0.1:{admin}"}}
 class SidecarProcess:
     """A sidecar that is ready when the constructor returns."""
 
-    def __init__(self, directory: Path, registry: str, more: str = "") -> None:
-        self.port = free_port()
+    def __init__(self, directory: Path, registry: str, port: int = 0) -> None:
+        self.port = port or free_port()
         self._admin = f"http://127.0.0.1:{free_port()}"
         configuration = directory / f"sidecar-{self.port}.yaml"
         configuration.write_text(
             CONFIGURATION.format(
                 port=self.port, registry=registry, admin=self._admin.rpartition(":")[2]
             )
-            + more
         )
         self.log = directory / f"sidecar-{self.port}.log"
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sidecar", "run", "--config", str(configuration)],
                 stdout=log, stderr=log, env=environment(), cwd=directory,

@@ -5,21 +5,19 @@ Every test has a group of its own, so that one fleet, registry and sidecar serve
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Iterator
-
 import pytest
 
-from tests.e2e.conftest import INTERFACE, Fleet
-from tests.e2e.peers import (
-    VERSIONS,
-    Provider,
-    Reference,
-    Version,
-    free_port,
-    wait_until,
+from tests.e2e.fleet import (
+    INTERFACE,
+    Fleet,
+    answered,
+    offer_plain,
+    other_modern,
+    others,
+    rule,
+    token,
 )
+from tests.e2e.peers import VERSIONS, Reference, Version, free_port, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(180)]
 
@@ -28,47 +26,6 @@ callees = pytest.mark.parametrize("callee", VERSIONS, ids=lambda v: f"provider{v
 
 MIB = 1024 * 1024
 NETWORK, TIMEOUT = 1, 2
-
-
-def others(version: Version) -> list[Version]:
-    return [each for each in VERSIONS if each != version]
-
-
-def offer_plain(fleet: Fleet, version: Version, group: str) -> str:
-    """Offer an instance without any extras and return its name."""
-    name = f"{group}-{version}"
-    fleet.offer(version, name, group=group)
-    return name
-
-
-def answered(reference: Reference, n: int, **words: object) -> dict[str, int]:
-    """Make n calls that must all succeed; return how many each provider answered."""
-    outcome = reference.many(n, method="who", **words)
-    assert not outcome["failures"], outcome
-    histogram: dict[str, int] = outcome["histogram"]
-    return histogram
-
-
-def other_modern(version: Version) -> Version:
-    """The other one of the 3.x versions."""
-    return next(each for each in VERSIONS[1:] if each != version)
-
-
-@contextlib.contextmanager
-def rule(fleet: Fleet, application: str, tags: str) -> Iterator[None]:
-    """Keep a tag rule of one application in ZooKeeper for a while."""
-    path = f"/dubbo/config/dubbo/{application}.tag-router"
-    text = f"{{force: false, enabled: true, key: {application}, tags: [{tags}]}}"
-    fleet.zookeeper.admin.create(path, text.encode(), makepath=True)
-    try:
-        yield
-    finally:
-        fleet.zookeeper.admin.delete(path)
-
-
-def token(answer: dict[str, object]) -> str:
-    """The reason token that starts the sidecar's own reply."""
-    return str(answer["root"]).split()[0].rstrip(":")
 
 
 @pytest.fixture
@@ -252,45 +209,17 @@ class TestProviders:
         assert (request["code"], token(request)) == (NETWORK, "PAYLOAD_TOO_LARGE")
         assert reference.value() == f"hello bob from {group}"
 
-    def test_a_graceful_end_fails_no_call(self, fleet, callee):
-        group = f"ending-{callee}"
-        offer_plain(fleet, others(callee)[0], group)
-        leaver = Provider(
-            callee, fleet.peers.directory, registry=fleet.registry, group=group, name="leaver"
-        )
-        with contextlib.closing(leaver):
-            references = [
-                fleet.reference(version, group=group, timeout=3000) for version in VERSIONS
-            ]
-            for reference in references:
-                wait_until(
-                    lambda r=reference: "leaver" in r.many(20)["histogram"], what="both serve"
-                )
-                reference.start(threads=3, method="slow", arg=20)
-            leaver.terminate()
-            wait_until(lambda: leaver.has_ended, what="graceful end")
-            outcomes = [reference.finish() for reference in references]
-        assert [outcome["failures"] for outcome in outcomes] == [{}, {}, {}]
-        assert all(outcome["histogram"].get("leaver") for outcome in outcomes)
 
-    def test_a_killed_provider_costs_only_the_calls_in_flight(self, fleet, callee):
-        group, port = f"killed-{callee}", free_port()
-        offer_plain(fleet, others(callee)[0], group)
-        words = {"registry": fleet.registry, "group": group, "name": "phoenix", "port": port}
-        reference = fleet.reference(VERSIONS[-1], group=group, timeout=3000)
-        first = Provider(callee, fleet.peers.directory, **words)
-        with contextlib.closing(first):
-            wait_until(lambda: "phoenix" in reference.many(20)["histogram"], what="both serve")
-            threads = 4
-            reference.start(threads=threads, method="slow", arg=10)
-            time.sleep(0.5)
-            first.kill()
-        second = Provider(callee, fleet.peers.directory, **words)
-        with contextlib.closing(second):
-            time.sleep(1)
-            outcome = reference.finish()
-            wait_until(lambda: "phoenix" in reference.many(20)["histogram"], what="it is back")
-        assert sum(outcome["failures"].values()) <= threads, outcome
+@callees
+def test_a_callback_parameter_is_refused_with_the_reason(fleet, callee):
+    group, callback = f"callback-{callee}", {"p_listen__0__callback": "true"}
+    port = fleet.offer(callee, group, group=group, **callback)
+    caller, direct = VERSIONS[0], f"dubbo://127.0.0.1:{port}"
+    heard = fleet.peers.reference(caller, direct, group=group, **callback).value("listen")
+    assert heard == f"hello from {group}"
+    refused = fleet.reference(caller, group=group, **callback).call("listen")
+    assert refused["code"] == NETWORK
+    assert "callback" in refused["root"]
 
 
 @pytest.mark.parametrize("caller", VERSIONS[1:], ids=lambda v: f"consumer{v}")
@@ -299,8 +228,10 @@ class TestFastjson2:
     def test_calls_are_routed_and_answered(self, fleet, caller, callee):
         group = f"json-{callee}"
         offered = {"group": group, "p_prefer__serialization": "fastjson2,hessian2"}
-        fleet.offer(callee, f"{group}-plain", **offered)
-        fleet.offer(other_modern(callee), f"{group}-gray", tag="gray", **offered)
+        # A server writes error replies in the preferred serialization of its first service.
+        fleet.offer(callee, f"{group}-plain", port=free_port(), **offered)
+        gray = {**offered, "tag": "gray", "port": free_port()}
+        fleet.offer(other_modern(callee), f"{group}-gray", **gray)
         query = "?serialization=fastjson2&prefer.serialization=fastjson2"
         reference = fleet.peers.reference(caller, fleet.sidecar.url + query, group=group)
         assert answered(reference, 20, at_dubbo__tag="gray") == {f"{group}-gray": 20}
@@ -314,10 +245,10 @@ class TestFastjson2:
 
 
 @callers
-def test_an_unknown_service_is_refused_at_once(fleet, caller):
+def test_a_service_without_any_provider_is_refused_at_once(fleet, caller):
     reference = fleet.reference(caller, generic="true", interface="org.example.peer.Nobody")
     answer = reference.call("hello", mode="generic")
-    assert (answer["code"], token(answer)) == (NETWORK, "UNKNOWN_SERVICE")
+    assert (answer["code"], token(answer)) == (NETWORK, "EMPTY_REGISTRY")
     assert answer["ms"] < 1000
 
 

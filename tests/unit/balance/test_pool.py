@@ -267,6 +267,7 @@ def test_the_largest_random_number_is_in_range() -> None:
     pool = Pool(fleet(3, 7, 9), "", Counters())
     assert pool.pick("m", NOW_MS, lambda: 1.0 - 2**-53, NONE) is not None
     assert pool.pick("m", NOW_MS, lambda: 0.0, NONE) is not None
+    assert pool.pick("m", NOW_MS, lambda: 1.0, NONE) is not None  # out of contract, and harmless
 
 
 def test_a_random_number_that_rounds_past_the_end_is_drawn_again() -> None:

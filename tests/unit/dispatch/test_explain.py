@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from sidecar.balance.pool import BACKING_OFF, DRAINING
 from sidecar.dispatch.directory import Directory, Service
 from sidecar.dispatch.explain import MAX_EXCLUDED, explain
+from sidecar.dispatch.plan import Plan
 from sidecar.model import reason
 from sidecar.model.instance import Instance
+from sidecar.model.instance_set import InstanceSet
 from sidecar.model.service import ServiceKey
-from sidecar.routing.chain import RouterChain
-from sidecar.routing.router import Call, Rules
+from sidecar.routing.router import Call, Rules, Step
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.fleet import INTERFACE, options, provider, rule, snapshot
+from tests.fixtures.scripted_router import ScriptedRouter, with_routers
 
 KEY = ServiceKey(INTERFACE)
 RULE = "tags: [{name: gray, addresses: [192.0.2.1, 192.0.2.2]}]"
@@ -151,21 +151,18 @@ def test_excluded_is_capped_and_eligible_is_not() -> None:
     assert len(answer["eligible"]) == 50
 
 
-def test_the_walk_is_that_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_walk_is_that_of_a_call() -> None:
+    wide = ScriptedRouter("wide", Step(InstanceSet([0, 2]), "so"))
+    broken = ScriptedRouter("broken", None)
     found = service(*FLEET)
-    assert explain(found, Call(), "m", {})["eligible"] == ["192.0.2.4:20880"]
-    real = RouterChain.route
-
-    def route(self: RouterChain, *args: Any) -> Any:
-        return real(RouterChain(self.routers[1:]), *args)
-
-    monkeypatch.setattr(RouterChain, "route", route)
     assert found.plan is not None
-    found.plan = type(found.plan)(found.plan.snapshot, found.counters)
+    found.plan = Plan(with_routers(found.plan.snapshot, wide, broken), found.counters)
     answer = explain(found, Call(), "m", {})
-    assert [each["router"] for each in answer["steps"]] == [
-        "match",
-        "tag-service",
-        "nearby",
-        "admit",
+    assert steps(answer) == [
+        ("match", 7, 4, "matched"),
+        ("wide", 4, 2, "so"),
+        ("broken", 2, 2, "skipped_after_error"),
+        ("admit", 2, 2, "admitted"),
     ]
+    assert answer["steps"][1]["excluded"][0]["reason"] == "not for wide"
+    assert answer["eligible"] == ["192.0.2.1:20880", "192.0.2.3:20880"]

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import combinations
 
-from sidecar.dispatch import plan as plan_module
 from sidecar.dispatch.plan import MAX_RECENT, MAX_RECENT_LENGTH, Plan
 from sidecar.model import reason
+from sidecar.model.instance_set import InstanceSet
 from sidecar.model.service import ServiceKey
 from sidecar.routing.build import build_snapshot
-from sidecar.routing.chain import RouterChain
-from sidecar.routing.router import Call, Rules
+from sidecar.routing.router import Rules, Step
 from sidecar.routing.snapshot import ServiceSnapshot
 from sidecar.routing.table import InstanceTable
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.fleet import INTERFACE, options, provider, rule, snapshot
+from tests.fixtures.scripted_router import ScriptedRouter, with_routers
 
 
-def plan(*tags: str, text: str = "", counters: Counters | None = None) -> Plan:
+def fleet(*tags: str, text: str = "") -> ServiceSnapshot:
     instances = [provider(f"192.0.2.{n}", tag=tag) for n, tag in enumerate(tags)]
     rules = Rules({"cart-app": rule(text)} if text else {})
-    return Plan(snapshot(instances, rules=rules), counters or Counters())
+    return snapshot(instances, rules=rules)
+
+
+def plan(*tags: str, text: str = "") -> Plan:
+    return Plan(fleet(*tags, text=text), Counters())
 
 
 def ids(found: Plan, tag: str = "", force: bool = False, service_tag: str = "") -> set[int]:
@@ -60,36 +64,27 @@ def test_no_member() -> None:
     assert found.pool("gray", True, "").reason == reason.EMPTY_REGISTRY
 
 
-@pytest.mark.pure
-def test_what_consumers_send_is_remembered_within_caps(monkeypatch: pytest.MonkeyPatch) -> None:
-    routed = 0
-    real = RouterChain.inputs
-
-    def inputs(self: RouterChain, call: Call) -> str | None:
-        nonlocal routed
-        routed += 1
-        return real(self, call)
-
-    monkeypatch.setattr(RouterChain, "inputs", inputs)
-    found = plan("", "gray")
+def test_what_consumers_send_is_remembered_within_caps() -> None:
+    router = ScriptedRouter("r", Step(InstanceSet([0]), "x"))
+    found = Plan(with_routers(snapshot([provider()]), router), Counters())
     for _ in range(2):
         for n in range(MAX_RECENT):
             found.pool(f"x{n}", False, "")
-    assert routed == MAX_RECENT
+    assert router.asked == MAX_RECENT
     found.pool("one more", False, "")
     found.pool("x1", False, "")
-    assert routed == MAX_RECENT + 2
+    assert router.asked == MAX_RECENT + 2
     long = "x" * (MAX_RECENT_LENGTH + 1)
     found.pool(long, False, "")
+    found.pool("", False, long)
     found.pool(long, False, "")
-    assert routed == MAX_RECENT + 4
+    assert router.asked == MAX_RECENT + 5
+    assert len(router.seen) == 1
 
 
-@pytest.mark.pure
-def test_pools_are_capped_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "MAX_POOLS", 3)
+def test_pools_are_capped_by_number() -> None:
     counters = Counters()
-    found = plan("", "a", "b", "c", counters=counters)
+    found = Plan(fleet("", "a", "b", "c"), counters, max_pools=3)
     first = found.pool("", False, "")
     found.pool("a", False, "")
     found.pool("b", False, "")
@@ -101,37 +96,37 @@ def test_pools_are_capped_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.id for each in again.instances] == [0]
 
 
-@pytest.mark.pure
-def test_pools_are_capped_by_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "MIN_REFERENCES", 0)
-    monkeypatch.setattr(plan_module, "MAX_REFERENCES_PER_MEMBER", 1)
+def test_pools_are_capped_by_references() -> None:
+    """The 63 subsets of six instances have 192 members, twice what a plan may hold of six."""
+    hosts = [f"192.0.2.{n}" for n in range(6)]
+    subsets = [subset for size in range(1, 7) for subset in combinations(hosts, size)]
+    tags = [f"{{name: t{n}, addresses: [{', '.join(s)}]}}" for n, s in enumerate(subsets)]
     counters = Counters()
-    everyone = "{{name: t{0}, addresses: ['*']}}"
-    text = "tags: [" + ", ".join(everyone.format(n) for n in range(3)) + "]"
-    found = plan("", "", text=text, counters=counters)
-    assert ids(found, "t0") == ids(found, "t1") == {0, 1}  # one pool, two references
-    assert counters.named == {}
-    second = plan("a", "b", counters=counters)
-    assert (ids(second, "a"), ids(second, "b")) == ({0}, {1})
-    assert counters.named == {}
-    third = plan("", "a", text="tags: [{name: all, addresses: ['*']}]", counters=counters)
-    assert ids(third, "all") == {0, 1}
-    assert ids(third, "a") == {1}
+    snapshot = fleet(*[""] * 6, text=f"tags: [{', '.join(tags)}]")
+    found = Plan(snapshot, counters, min_references=0)
+    for n, subset in enumerate(subsets):
+        assert len(ids(found, f"t{n}")) == len(subset)
     assert counters.named == {("plan_memo_cleared", ""): 1}
-    assert ids(third, "all") == {0, 1}
+    assert len(ids(found, "t0")) == 1
+    roomy = Counters()
+    found = Plan(snapshot, roomy)
+    for n in range(len(subsets)):
+        found.pool(f"t{n}", False, "")
+    assert roomy.named == {}
 
 
-def test_a_call_that_cannot_be_keyed_is_routed_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RouterChain, "inputs", lambda self, call: None)
-    found = plan("", "gray")
-    assert ids(found, "gray") == {1}
-    assert ids(found) == {0}
+def test_a_call_that_cannot_be_keyed_is_routed_each_time() -> None:
+    step = Step(InstanceSet([0]), "x")
+    router = ScriptedRouter("r", step, None)
+    found = Plan(with_routers(snapshot([provider()]), router), Counters())
+    long = "x" * (MAX_RECENT_LENGTH + 1)
+    assert ids(found, long) == ids(found, long) == {0}
+    assert len(router.seen) == 2
 
 
 def built(table: InstanceTable, previous: ServiceSnapshot | None, *hosts: str) -> ServiceSnapshot:
-    change = table.apply(
-        [provider(host, version="9" if host > "192.0.2.5" else "") for host in hosts]
-    )
+    drafts = [provider(host, version="9" if host == "192.0.2.9" else "") for host in hosts]
+    change = table.apply(drafts)
     return build_snapshot(ServiceKey(INTERFACE), table, change, Rules(), options(), previous)
 
 

@@ -1,34 +1,47 @@
+"""Instances as values."""
+
+from __future__ import annotations
+
 import pytest
 
 from sidecar.model.instance import UNASSIGNED, Instance
-
-FIELDS = {
-    "id": UNASSIGNED, "protocol": "dubbo", "host": "10.0.0.1", "port": 20880, "path": "a.B",
-    "interface": "a.B", "version": "", "group": "", "application": "x", "tag": "", "token": "",
-    "weight": 100, "started_ms": 0, "warmup_ms": 0, "timeout_ms": 0, "parameters": {"zone": "a"},
-}  # fmt: skip
+from tests.fixtures.fleet import provider
 
 
-def instance(**words):
-    return Instance(**(FIELDS | words))
+def test_addresses() -> None:
+    assert provider("192.0.2.1", 20880).address == "192.0.2.1:20880"
+    assert provider("2001:db8::1", 1).address == "[2001:db8::1]:1"
+    text = "Instance(-1 dubbo://192.0.2.1:20880 org.example.Cart)"
+    assert repr(provider("192.0.2.1")) == text
 
 
-def test_addresses():
-    assert instance().address == "10.0.0.1:20880"
-    assert instance(host="fd00::1").address == "[fd00::1]:20880"
-    assert repr(instance(id=3)) == "Instance(3 dubbo://10.0.0.1:20880 a.B)"
+def test_an_id_is_given_to_a_copy() -> None:
+    draft = provider(weight=7, methods={"find": 1}, zone="bj")
+    instance = draft.with_id(3)
+    assert (draft.id, instance.id) == (UNASSIGNED, 3)
+    assert instance.is_same(draft)
 
 
-def test_the_id_does_not_count():
-    assert instance(id=1).is_same(instance(id=2))
+def _draft(**fields: object) -> Instance:
+    values: dict[str, object] = {
+        "id": 1, "protocol": "dubbo", "host": "h", "port": 1, "path": "p", "interface": "i",
+        "version": "1", "group": "g", "application": "a", "tag": "t", "token": "k", "weight": 1,
+        "started_ms": 1, "warmup_ms": 1, "timeout_ms": 1, "parameters": {"a": "b"},
+        "method_weights": {"m": 1}, "method_timeouts": {"m": 1}, **fields,
+    }  # fmt: skip
+    return Instance(**values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "words",
+    "field",
     [
-        {"weight": 1}, {"tag": "gray"}, {"parameters": {}}, {"started_ms": 1}, {"token": "t"},
-        {"method_weights": {"m": 1}}, {"method_timeouts": {"m": 1}}, {"application": "y"},
+        "protocol", "host", "port", "path", "interface", "version", "group", "application", "tag",
+        "token", "weight", "started_ms", "warmup_ms", "timeout_ms", "parameters",
+        "method_weights", "method_timeouts",
     ],
 )  # fmt: skip
-def test_everything_else_counts(words):
-    assert not instance().is_same(instance(**words))
+def test_every_field_but_the_id_makes_a_difference(field: str) -> None:
+    value = getattr(_draft(), field)
+    other: object = {"x": "y"} if isinstance(value, dict) else value * 2
+    assert not _draft().is_same(_draft(**{field: other}))
+    assert _draft().is_same(_draft(id=2))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sidecar.model import reason
-from sidecar.model.instance import Instance
 from sidecar.model.instance_set import EMPTY, InstanceSet
 from sidecar.routing.chain import RouterChain, TraceStep, router_names
-from sidecar.routing.router import Call, Context, MemberChange, Router, Rules, Step
+from sidecar.routing.router import Call, Rules, Step
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.fleet import hosts, options, provider, snapshot
+from tests.fixtures.scripted_router import ScriptedRouter
 
 ALL = ("tag", "tag-service", "nearby")
 
@@ -51,40 +51,13 @@ def test_without_the_tag_router_tagged_instances_are_eligible() -> None:
     assert hosts(whole, routed.out) == {2}
 
 
-class Fixed:
-    """A router that returns what it is told, or raises."""
-
-    def __init__(self, name: str, step: Step | None, key: str | None = "") -> None:
-        self.name = name
-        self.seen: list[set[int]] = []
-        self._step = step
-        self._key = key
-
-    def prepare(self, change: MemberChange, context: Context) -> Router:
-        return self
-
-    def inputs(self, call: Call) -> str:
-        if self._key is None:
-            raise RuntimeError
-        return self._key
-
-    def route(self, call: Call, candidates: InstanceSet) -> Step:
-        self.seen.append(set(candidates))
-        if self._step is None:
-            raise RuntimeError
-        return self._step
-
-    def why_not(self, call: Call, instance: Instance) -> str:
-        return ""
-
-
 SOME = InstanceSet([1, 2])
 
 
 def test_each_router_sees_what_the_one_before_left() -> None:
-    first = Fixed("a", Step(SOME, "first", "wide"))
-    second = Fixed("b", Step(InstanceSet([2]), "second"))
-    third = Fixed("c", Step(InstanceSet([2]), "third", "wider"))
+    first = ScriptedRouter("a", Step(SOME, "first", "wide"))
+    second = ScriptedRouter("b", Step(InstanceSet([2]), "second"))
+    third = ScriptedRouter("c", Step(InstanceSet([2]), "third", "wider"))
     trace: list[TraceStep] = []
     chain = RouterChain((first, second, third))
     routed = chain.route(Call(), InstanceSet([0, 1, 2]), Counters(), trace)
@@ -99,8 +72,8 @@ def test_each_router_sees_what_the_one_before_left() -> None:
 
 
 def test_the_chain_stops_at_an_empty_set() -> None:
-    last = Fixed("b", Step(SOME, "x"))
-    chain = RouterChain((Fixed("a", Step(EMPTY, reason.TAG_EMPTY)), last))
+    last = ScriptedRouter("b", Step(SOME, "x"))
+    chain = RouterChain((ScriptedRouter("a", Step(EMPTY, reason.TAG_EMPTY)), last))
     routed = chain.route(Call(), SOME, Counters())
     assert (set(routed.out), routed.reason, routed.degraded) == (set(), reason.TAG_EMPTY, ())
     assert last.seen == []
@@ -109,7 +82,9 @@ def test_the_chain_stops_at_an_empty_set() -> None:
 def test_a_router_that_raises_is_skipped_and_counted() -> None:
     counters = Counters()
     trace: list[TraceStep] = []
-    chain = RouterChain((Fixed("a", None), Fixed("b", Step(InstanceSet([1]), "x"))))
+    chain = RouterChain(
+        (ScriptedRouter("a", None), ScriptedRouter("b", Step(InstanceSet([1]), "x")))
+    )
     routed = chain.route(Call(), SOME, counters, trace)
     assert (set(routed.out), routed.reason) == ({1}, "")
     assert counters.named == {("router_errors", "a"): 1}
@@ -118,7 +93,7 @@ def test_a_router_that_raises_is_skipped_and_counted() -> None:
 
 def test_the_memo_key_keeps_parts_apart() -> None:
     def key(*parts: str) -> str | None:
-        return RouterChain(tuple(Fixed("r", None, part) for part in parts)).inputs(Call())
+        return RouterChain(tuple(ScriptedRouter("r", None, part) for part in parts)).inputs(Call())
 
     assert key("a", "bc") != key("ab", "c")
     assert key("1:", "") != key("", "1:")
@@ -126,7 +101,8 @@ def test_the_memo_key_keeps_parts_apart() -> None:
 
 
 def test_a_router_that_cannot_say_its_inputs_is_not_memoised() -> None:
-    assert RouterChain((Fixed("a", None, "x"), Fixed("b", None, None))).inputs(Call()) is None
+    silent = ScriptedRouter("b", None, None)
+    assert RouterChain((ScriptedRouter("a", None, "x"), silent)).inputs(Call()) is None
 
 
 def test_the_default_chain_and_its_order() -> None:

@@ -83,11 +83,19 @@ final class Calls {
                 return greeter.posted();
             case "who":
                 return greeter.who();
+            case "listen":
+                return listen(greeter);
             case "place":
                 return greeter.place(order(arg), order(arg)).getNumber();
             default:
                 throw new IllegalArgumentException(words.text("method", ""));
         }
+    }
+
+    private static Object listen(Greeter greeter) throws Exception {
+        CompletableFuture<String> heard = new CompletableFuture<>();
+        greeter.listen(heard::complete);
+        return await(heard);
     }
 
     private static Object generic(GenericService service, Words words) {

@@ -29,6 +29,14 @@ public interface Greeter {
     /** Name and port of the answering provider and, under "@key", the attachments it received. */
     Map<String, String> who();
 
+    /** Wants its argument called back over the consumer's own connection. */
+    void listen(Listener listener);
+
+    /** What {@link #listen} calls back. */
+    interface Listener {
+        void heard(String message);
+    }
+
     /** An argument list whose types need class definitions in the request. */
     Order place(Order order, Order copy);
 }

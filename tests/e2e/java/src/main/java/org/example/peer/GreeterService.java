@@ -74,6 +74,11 @@ public class GreeterService implements Greeter {
     }
 
     @Override
+    public void listen(Listener listener) {
+        listener.heard("hello from " + name);
+    }
+
+    @Override
     public Order place(Order order, Order copy) {
         return order;
     }

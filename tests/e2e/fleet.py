@@ -1,0 +1,141 @@
+"""The whole scene of an end-to-end test: Java peers, a registry and the sidecar between them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.e2e.peers import (
+    VERSIONS,
+    Consumer,
+    ProviderHost,
+    Reference,
+    Version,
+    free_port,
+    wait_until,
+)
+from tests.e2e.sidecar_process import SidecarProcess
+from tests.fixtures.zookeeper import ZooKeeperServer
+
+INTERFACE = "org.example.peer.Greeter"
+
+
+class JavaPeers:
+    """One consumer process and one provider process per Dubbo version."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._consumers: dict[Version, Consumer] = {}
+        self._hosts: dict[Version, ProviderHost] = {}
+        self._offers: dict[tuple[Version, str], int] = {}
+        self._references: dict[tuple[Version, str, str], Reference] = {}
+
+    def start(self) -> None:
+        """Start every process at once, which takes less time than one after the other."""
+        for version in VERSIONS:
+            self._consumers[version] = Consumer(version, self.directory)
+            self._hosts[version] = ProviderHost(version, self.directory)
+        for peer in [*self._consumers.values(), *self._hosts.values()]:
+            peer.wait_ready()
+
+    def consumer(self, version: Version) -> Consumer:
+        """The consumer process of a version."""
+        return self._consumers[version]
+
+    def host(self, version: Version) -> ProviderHost:
+        """The provider process of a version."""
+        return self._hosts[version]
+
+    def offer(self, version: Version, name: str, /, **words: object) -> int:
+        """Let the version's provider process offer a service once and return its port."""
+        key = (version, name)
+        if key not in self._offers:
+            self._offers[key] = self.host(version).export(name=name, **words)
+        return self._offers[key]
+
+    def reference(self, version: Version, url: str, /, **words: object) -> Reference:
+        """Return the consumer's reference for these words, made once."""
+        key = (version, url, repr(sorted(words.items())))
+        if key not in self._references:
+            self._references[key] = self.consumer(version).refer(url, **words)
+        return self._references[key]
+
+    def close(self) -> None:
+        """End every process."""
+        for peer in [*self._consumers.values(), *self._hosts.values()]:
+            peer.close()
+
+
+class Fleet:
+    """The Java peers, the registry they use and the sidecar between them."""
+
+    def __init__(self, peers: JavaPeers, zookeeper: ZooKeeperServer, sidecar: SidecarProcess):
+        self.peers = peers
+        self.zookeeper = zookeeper
+        self.sidecar = sidecar
+        self.registry = f"zookeeper://{zookeeper.hosts}"
+        self.ports = {version: free_port() for version in VERSIONS}
+
+    def offer(self, version: Version, name: str, /, **words: object) -> int:
+        """Register a service of the version's provider process once and return its port.
+
+        Unless a port is given, the services of one process share one, as they do in real life.
+        """
+        words.setdefault("port", self.ports[version])
+        port = self.peers.offer(version, name, registry=self.registry, **words)
+        self.wait_known()
+        return port
+
+    def wait_known(self) -> None:
+        """Wait until the sidecar has read what the registry lists."""
+        path = f"/dubbo/{INTERFACE}/providers"
+        wait_until(
+            lambda: self.sidecar.listed(INTERFACE) == len(self.zookeeper.admin.get_children(path)),
+            what="the sidecar has read every name",
+        )
+
+    def reference(self, version: Version, /, **words: object) -> Reference:
+        """Return the version's reference through the sidecar for these words."""
+        return self.peers.reference(version, self.sidecar.url, **words)
+
+
+def others(version: Version) -> list[Version]:
+    return [each for each in VERSIONS if each != version]
+
+
+def offer_plain(fleet: Fleet, version: Version, group: str) -> str:
+    """Offer an instance without any extras and return its name."""
+    name = f"{group}-{version}"
+    fleet.offer(version, name, group=group)
+    return name
+
+
+def answered(reference: Reference, n: int, **words: object) -> dict[str, int]:
+    """Make n calls that must all succeed; return how many each provider answered."""
+    outcome = reference.many(n, method="who", **words)
+    assert not outcome["failures"], outcome
+    histogram: dict[str, int] = outcome["histogram"]
+    return histogram
+
+
+def other_modern(version: Version) -> Version:
+    """The other one of the 3.x versions."""
+    return next(each for each in VERSIONS[1:] if each != version)
+
+
+@contextlib.contextmanager
+def rule(fleet: Fleet, application: str, tags: str) -> Iterator[None]:
+    """Keep a tag rule of one application in ZooKeeper for a while."""
+    path = f"/dubbo/config/dubbo/{application}.tag-router"
+    text = f"{{force: false, enabled: true, key: {application}, tags: [{tags}]}}"
+    fleet.zookeeper.admin.create(path, text.encode(), makepath=True)
+    try:
+        yield
+    finally:
+        fleet.zookeeper.admin.delete(path)
+
+
+def token(answer: dict[str, object]) -> str:
+    """The reason token that starts the sidecar's own reply."""
+    return str(answer["root"]).split()[0].rstrip(":")
