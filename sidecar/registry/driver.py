@@ -27,9 +27,17 @@ from sidecar.telemetry.counters import Counters
 IDLE_CHECKS: Final = 4  # looks for unused services within one idle time
 MIN_IDLE_PERIOD: Final = 0.05
 MAX_IDLE_PERIOD: Final = 60.0
+MAX_SERVICE: Final = 512  # characters; Java class names of half that length are unheard of
 BAD_SERVICE: Final = "bad_service"
 
 _logger = logging.getLogger(__name__)
+
+
+def is_watchable(key: ServiceKey) -> bool:
+    """Tell whether a service's names can be names of nodes."""
+    return (
+        key.text.isprintable() and len(key.text) <= MAX_SERVICE and bool(key.interface.strip("."))
+    )
 
 
 class Services(Sink, Protocol):
@@ -97,9 +105,10 @@ class RegistryDriver:
         try:
             key = parse_service(service)
         except ValueError:
+            key = None
+        if key is None or not is_watchable(key):
             self._counters.count(BAD_SERVICE)
-            return
-        if not self._is_stopped:
+        elif not self._is_stopped:
             self._subscribe(key, named=False)
 
     def release(self, key: ServiceKey) -> None:

@@ -126,9 +126,9 @@ class ZooKeeperClient:
     def restart(self) -> None:
         """Replace a dead client."""
         old = self._client
+        assert old is not None  # noqa: S101 - restart follows start
         self.start()
-        if old is not None:
-            _in_thread(lambda: _end(old))
+        _in_thread(lambda: _end(old))
 
     async def stop(self) -> None:
         """Close the session; a client that does not end in time is left to its threads."""
