@@ -11,6 +11,7 @@ from sidecar.proxy.downstream import Downstream
 
 # A burst of consumers that all reconnect; above it the kernel makes them try again a second later.
 BACKLOG: Final = 1024
+MAX_PORT: Final = 65535
 
 
 class _Refusal(asyncio.Protocol):
@@ -46,9 +47,9 @@ class Listener:
         host, _, port = self._address.rpartition(":")
         try:
             self._server = await self._loop.create_server(
-                self._accept, host.strip("[]"), int(port), backlog=BACKLOG
+                self._accept, host.strip("[]"), _port(port), backlog=BACKLOG
             )
-        except (OSError, ValueError, OverflowError) as error:
+        except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise SidecarError(f"cannot listen on {self._address}: {reason}") from error
 
@@ -63,3 +64,10 @@ class Listener:
         if self._server is not None:
             self._server.close()
             self._server = None
+
+
+def _port(text: str) -> int:
+    """Read a port; uvloop would listen on the remainder of a number that is too large."""
+    if not text.isdecimal() or int(text) > MAX_PORT:
+        raise ValueError(f"{text!r} is no port")
+    return int(text)

@@ -16,7 +16,7 @@ from sidecar.protocol.dubbo.frame import FrameReader
 from sidecar.protocol.dubbo.session import Liveness, ServerSession
 from sidecar.proxy.connector import Connector
 from sidecar.proxy.downstream import Downstream
-from sidecar.proxy.drain import DONE, FINISH, Drain
+from sidecar.proxy.drain import DONE, SERVE, Drain
 from sidecar.proxy.endpoint import Endpoint, EndpointContext
 from sidecar.proxy.forwarder import Forwarder, Resolver
 from sidecar.proxy.link import FlushQueue
@@ -98,11 +98,10 @@ class DataPlane:
         limits = self._settings.drain
         drain = Drain(float(limits.grace), float(limits.idle), self._clock())
         self._drain = drain
-        is_leaving = False
+        while self._step(drain) == SERVE:
+            await asyncio.sleep(DRAIN_STEP)
+        self._refuse_new()
         while self._step(drain) != DONE:
-            if drain.phase == FINISH and not is_leaving:
-                is_leaving = True
-                self._refuse_new()
             await asyncio.sleep(DRAIN_STEP)
 
     def _step(self, drain: Drain) -> int:

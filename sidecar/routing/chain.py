@@ -25,7 +25,7 @@ def router_names(switch: str) -> tuple[str, ...]:
     ``-tag`` removes one, ``-default`` all defaults; named ones are added; when ``default`` itself
     is in the list, the list's order counts. Blanks and unknown names are ignored.
     """
-    words = [word for word in (part.strip() for part in switch.split(",")) if word]
+    words = [word.strip() for word in switch.split(",")]
     removed = {word[1:] for word in words if word.startswith(_REMOVED)}
     named = [word for word in words if word in DEFAULT_ROUTERS and word not in removed]
     defaults = [

@@ -2,7 +2,8 @@
 
 Group and version decide as Dubbo's UrlUtils.isMatch does: a consumer may name a group, several
 (comma list) or all (``*``), and a version or all; absent equals absent, and ``0.0.0`` is absent.
-An instance that is switched off (``enabled=false`` or ``disabled=true``) belongs to none.
+An instance that is switched off (``disabled=true``, or ``enabled`` anything but true) belongs to
+none.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ class MemberSets:
         if wanted.version not in ("*", version):
             return reason.VERSION_MISMATCH
         parameters = instance.parameters
-        if parameters.get("enabled") == "false" or parameters.get("disabled") == "true":
-            return reason.DISABLED
-        return MEMBER
+        is_enabled = parameters.get("enabled", "").lower() in ("", "true")
+        is_disabled = parameters.get("disabled", "").lower() == "true"
+        return MEMBER if is_enabled and not is_disabled else reason.DISABLED
 
     def changed(self, removed: list[Instance], added: list[Instance]) -> MemberSets:
         """Return the sets after a change of the interface's table."""

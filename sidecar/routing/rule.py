@@ -113,7 +113,8 @@ class _Reader:
             if name not in _RULE_FIELDS:
                 self._warn(f"unknown field {name!r} is ignored")
         named = document.get("key")
-        if named is not None and str(named) != key:
+        # People write the key of a service's rule without the colons; Dubbo does not look at it.
+        if named is not None and str(named) not in (key, key.partition(":")[0]):
             self._warn(f"key {named!r} is not {key!r}, under which the rule is stored")
         tags = document.get("tags")
         if tags is None:

@@ -100,7 +100,7 @@ class TagRouter:
     def _plain(self, call: Call) -> InstanceSet:
         groups = self.applications.values()
         open_ones = [sets for sets in groups if not self._is_forced(sets, call)]
-        return EMPTY.union(*(sets.untagged - sets.listed for sets in open_ones))
+        return EMPTY.union(*[sets.untagged - sets.listed for sets in open_ones])
 
     @staticmethod
     def _is_forced(sets: TagSets, call: Call) -> bool:

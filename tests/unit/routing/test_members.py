@@ -48,6 +48,11 @@ def test_fc_18_same_interface_other_version() -> None:
         ("", "", provider(disabled="true"), reason.DISABLED),
         ("", "", provider(enabled="true", disabled="false"), MEMBER),
         ("", "", provider(enabled="true", disabled="true"), reason.DISABLED),
+        ("", "", provider(enabled="", disabled=""), MEMBER),
+        ("", "", provider(enabled="TRUE", disabled="no"), MEMBER),
+        ("", "", provider(enabled="FALSE"), reason.DISABLED),
+        ("", "", provider(enabled="no"), reason.DISABLED),
+        ("", "", provider(disabled="True"), reason.DISABLED),
         ("2.0.0", "", provider(disabled="true"), reason.VERSION_MISMATCH),
     ],
 )

@@ -167,6 +167,9 @@ def test_other_warnings() -> None:
         "tag 'a': address '5' is left out: not a text",
         "tag 'a': address 'cart.example': host names are compared, not resolved",
     ]
+    assert parse_tag_rule("key: a.B\ntags: []", "a.B:1.0.0:g").warnings == []
+    assert parse_tag_rule("key: 'a.B:1.0.0:g'\ntags: []", "a.B:1.0.0:g").warnings == []
+    assert len(parse_tag_rule("key: a.C\ntags: []", "a.B:1.0.0:g").warnings) == 1
     assert warnings("force: true") == ["no tags: only static tags apply"]
 
 
