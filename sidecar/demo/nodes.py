@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final, final
 from urllib.parse import quote_plus
 
@@ -11,7 +12,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from sidecar.model.errors import RegistryError
 from sidecar.settings.forms import parse_registry_url
 
-SESSION: Final = 2.0  # seconds; short, so that the end of a killed provider is noticed soon
+SESSION: Final = 4.0  # seconds; short, so that the end of a killed provider is noticed soon
 CONNECT: Final = 10.0
 
 
@@ -23,7 +24,7 @@ class ZooKeeperNodes:
         parts = parse_registry_url(url)
         hosts = ",".join(f"{host}:{port}" for host, port in parts.hosts)
         self._root = parts.path
-        self._client = KazooClient(hosts=hosts, timeout=SESSION)
+        self._client = KazooClient(hosts=hosts, timeout=SESSION, logger=_quiet_logger())
         try:
             self._client.start(timeout=CONNECT)
         except KazooTimeoutError:
@@ -59,3 +60,11 @@ class ZooKeeperNodes:
 
     def _provider(self, interface: str, url: str) -> str:
         return f"{self._root}/{interface}/providers/{quote_plus(url, safe='*')}"
+
+
+def _quiet_logger() -> logging.Logger:
+    """What kazoo reports is part of the show: killed providers, stopped servers."""
+    logger = logging.getLogger("sidecar.demo.kazoo")
+    logger.propagate = False
+    logger.handlers[:] = [logging.NullHandler()]
+    return logger

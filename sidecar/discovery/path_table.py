@@ -20,6 +20,7 @@ from sidecar.discovery.path import (
     LOST,
     QUEUED,
     READING,
+    STATE_NAMES,
     BackOff,
     PathMachine,
 )
@@ -55,6 +56,14 @@ class PathTable:
 
     def __len__(self) -> int:
         return len(self._machines)
+
+    def states(self) -> dict[str, int]:
+        """Return how many paths are in each state, by its name."""
+        counts: dict[str, int] = {}
+        for machine in self._machines.values():
+            word = STATE_NAMES[machine.state]
+            counts[word] = counts.get(word, 0) + 1
+        return counts
 
     def machine(self, path: str) -> PathMachine | None:
         """Return the machine of a watched path."""

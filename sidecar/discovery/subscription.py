@@ -71,10 +71,9 @@ class Subscription:
         return True
 
     def fail(self, sink: Sink, reason: str) -> None:
-        """Tell the sink why there is no list, unless one was published."""
-        if self.state != PUBLISHED:
-            self.state = FAILED
-            sink.fail(self.key, reason)
+        """Tell the sink why there is no list; only before the first was published."""
+        self.state = FAILED
+        sink.fail(self.key, reason)
 
     def _is_same(self, rules: Rules) -> bool:
         ours = self._rules.by_application

@@ -94,9 +94,11 @@ def _rules(value: Any) -> dict[str, str]:
     return value
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read(path: Path) -> tuple[bytes, bytes]:
+    """Return the content and its digest; one byte beyond the cap shows that it is too large."""
     with path.open("rb") as file:
-        return file.read(MAX_FILE_SIZE + 1)
+        data = file.read(MAX_FILE_SIZE + 1)
+    return data, hashlib.sha256(data).digest()
 
 
 @final
@@ -159,8 +161,7 @@ class FileRegistry:
         while True:
             pause = self._period
             try:
-                data = await self._loop.run_in_executor(None, _read_bytes, self._path)
-                digest = hashlib.sha256(data).digest()
+                data, digest = await self._loop.run_in_executor(None, _read, self._path)
                 if digest == self._digest:
                     self._note("")
                 elif digest == candidate:

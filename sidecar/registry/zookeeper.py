@@ -16,7 +16,6 @@ from sidecar.discovery.path import (
     ERROR_BACK_OFF,
     NO_AUTH_BACK_OFF,
     OVERSIZE_BACK_OFF,
-    STATE_NAMES,
     BackOff,
 )
 from sidecar.discovery.path_table import PathTable, Request
@@ -121,18 +120,12 @@ class ZooKeeperRegistry:
 
     def view(self) -> dict[str, Any]:
         """Return the state for people."""
-        states: dict[str, int] = {}
-        for path in self._slots:
-            found = self._table.machine(path)
-            if found is not None:
-                word = STATE_NAMES[found.state]
-                states[word] = states.get(word, 0) + 1
         return {
             "kind": "zookeeper",
             "hosts": self._hosts,
             "root": self._root,
             "connected": self._table.is_linked,
-            "paths": states,
+            "paths": self._table.states(),
         }
 
     def _take(self, items: list[Item]) -> None:

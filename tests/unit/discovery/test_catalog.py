@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.discovery import subscription
-from sidecar.discovery.catalog import MAX_REFUSED_SHOWN, Catalog
+from sidecar.discovery.catalog import MAX_REFUSED_SHOWN, STEP, Catalog
 from sidecar.discovery.interface import MAX_APPLICATIONS, MAX_STORED
 from sidecar.discovery.slot import Slot
 from sidecar.model import reason
@@ -13,8 +13,8 @@ from sidecar.model.service import ServiceKey
 from sidecar.routing.router import Call
 from sidecar.settings.schema import Registry, Services, Settings
 from sidecar.telemetry.counters import Counters
-from tests.fixtures.provider_names import provider_name
 from tests.fixtures.board import Board
+from tests.fixtures.provider_names import provider_name
 
 NOW = 1000.0
 CART = ServiceKey("demo.Cart")
@@ -235,6 +235,15 @@ def test_fc_05_no_permission_is_told_and_ends_with_the_first_list(world):
     assert "demo.Pay" not in world.board.failures
 
 
+def test_failed_reads_of_other_categories_are_only_counted(world):
+    world.set(*b5())
+    world.subscribe()
+    world.catalog.failed("main", Slot("routers", "demo.Cart"), "noauth")
+    world.catalog.failed("main", Slot("rule", APP_RULE), "noauth")
+    assert world.board.failures == {}
+    assert world.stats().errors == {"noauth": 2}
+
+
 def test_fc_05_another_registry_with_a_list_is_enough():
     world = World("main", "spare").link()
     world.set(*b5(), registry="spare")
@@ -443,6 +452,18 @@ def test_fc_10_twins_are_one_instance_throughout(world, leaver):
     assert world.board.gone == []
 
 
+def test_fc_10_an_older_twin_that_comes_later_changes_nothing(world):
+    old, new = provider_name(11), provider_name(11, started=1_700_000_600_000)
+    world.set(new)
+    world.subscribe()
+    world.set(new, old)
+    assert world.board.instances()[0].started_ms == 1_700_000_600_000
+    world.set(old)
+    assert world.board.instances()[0].started_ms == 1_700_000_000_000
+    world.set()
+    assert world.board.hosts() == set()
+
+
 def test_fc_12_a_flapping_child_keeps_its_identity(world):
     world.set(*b5())
     world.subscribe()
@@ -530,6 +551,36 @@ def test_a_defect_in_one_list_does_not_hold_up_the_others(world, monkeypatch):
     assert world.board.hosts("demo.Pay") == {21}
     world.set(*b5())
     assert len(world.board.hosts()) == 5
+
+
+def test_fc_86_a_wave_of_changes_is_taken_in_by_small_steps(world):
+    services = [f"demo.Service{k}" for k in range(20)]
+    for each in services:
+        slot = Slot("providers", each)
+        world.set(*[provider_name(1, each, port=1000 + n) for n in range(350)], slot=slot)
+        world.subscribe(each)
+    parsed = world.stats().parsed
+    assert parsed == 20 * 350
+    for each in services:
+        names = [
+            provider_name(1, each, port=1000 + n, started=1_700_000_600_000 if n % 10 < 3 else 1)
+            for n in range(350)
+        ]
+        unchanged = [provider_name(1, each, port=1000 + n) for n in range(350) if n % 10 >= 3]
+        changed = [name for n, name in enumerate(names) if n % 10 < 3]
+        world.catalog.listed("main", Slot("providers", each), unchanged + changed)
+    steps = 0
+    while True:
+        before = world.stats().parsed
+        has_more = world.catalog.work()
+        steps += 1
+        assert world.stats().parsed - before <= STEP
+        if not has_more:
+            break
+    assert steps >= 20 * 105 / STEP
+    assert world.stats().parsed - parsed == 20 * 105
+    assert all(world.board.snapshots[each].size == 350 for each in services)
+    assert all(world.board.count("publish", each) == 2 for each in services)
 
 
 def test_sharing_keeps_one_object_for_an_instance(world):

@@ -217,6 +217,26 @@ def test_outdated_timers_do_not_pile_up(table):
     assert len(table._timers) < 100
 
 
+def test_outdated_timers_of_quick_changes_do_not_pile_up_either(table):
+    table.linked(NOW)
+    token = armed(table, delay=0.05)
+    for k in range(500):
+        now = NOW + 0.1 * k
+        table.fired("/a", token, now)
+        for request in table.tick(now + 0.06):
+            token = request.token
+            table.replied("/a", token, p.LISTED, now + 0.06)
+    assert table.machine("/a").state == p.ARMED
+    assert len(table._timers) < 100
+
+
+def test_states_are_counted(table):
+    table.linked(NOW)
+    armed(table)
+    table.watch("/b", 1.0, NOW)
+    assert table.states() == {"armed": 1, "queued": 1}
+
+
 def test_hundreds_of_paths_are_served_by_one_clock(table):
     table.linked(NOW)
     for k in range(300):
