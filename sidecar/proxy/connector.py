@@ -66,8 +66,8 @@ class Connector:
 
     def _failed(self, endpoint: Endpoint, why: str) -> None:
         self._counters.count(names.CONNECT_FAILURES.name)
-        log.debug("no connection to %s: %s", endpoint.address, why)
-        endpoint.connect_failed(self._clock())
+        log.warning("no connection to %s: %s", endpoint.address, why)
+        endpoint.connect_failed(why, self._clock())
 
     async def stop(self) -> None:
         """Abandon the attempts under way."""

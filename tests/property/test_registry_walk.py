@@ -23,8 +23,8 @@ from sidecar.discovery.slot import Slot
 from sidecar.model.service import ServiceKey
 from sidecar.settings.schema import Registry, Settings
 from sidecar.telemetry.counters import Counters
-from tests.fixtures.provider_names import provider_name
 from tests.fixtures.board import Board
+from tests.fixtures.provider_names import provider_name
 
 DELAY = 1.0
 START = 1000.0

@@ -12,8 +12,8 @@ from sidecar.registry.driver import RegistryDriver
 from sidecar.settings.schema import Registry, Services, Settings
 from sidecar.settings.units import Duration
 from sidecar.telemetry.counters import Counters
-from tests.fixtures.provider_names import provider_name
 from tests.fixtures.board import Board
+from tests.fixtures.provider_names import provider_name
 
 
 class Rig:

@@ -13,8 +13,8 @@ from sidecar.model.service import ServiceKey
 from sidecar.routing.router import Call
 from sidecar.settings.schema import Registry, Services, Settings
 from sidecar.telemetry.counters import Counters
-from tests.fixtures.provider_names import provider_name
 from tests.fixtures.board import Board
+from tests.fixtures.provider_names import provider_name
 
 NOW = 1000.0
 CART = ServiceKey("demo.Cart")

@@ -14,9 +14,9 @@ from sidecar.registry.driver import RegistryDriver
 from sidecar.settings.schema import Registry, Services, Settings
 from sidecar.settings.units import Duration
 from sidecar.telemetry.counters import Counters
+from tests.fixtures.board import Board
 from tests.fixtures.loop import StillLoop
 from tests.fixtures.provider_names import provider_name
-from tests.fixtures.board import Board
 
 CART = ServiceKey("demo.Cart")
 PROVIDERS = Slot("providers", "demo.Cart")
