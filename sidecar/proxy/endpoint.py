@@ -54,6 +54,7 @@ class EndpointContext:
     ) -> None:
         self.settlement: Final = settlement
         self.unavailable: Final[dict[str, int]] = {}
+        self.warm_budget = 0  # connections that may still be opened ahead of calls in this check
         self.connect: Final = connect
         self.reroute: Callable[[Call, float], None] | None = None
         self.call_later: Final = call_later
@@ -270,6 +271,11 @@ class Endpoint(UpstreamOwner):
             else:
                 link.check(now)
         if len(self.links) < context.warm and self.state == 0 and not self.is_retired:
+            self._warm_up(now)
+
+    def _warm_up(self, now: float) -> None:
+        if self._context.warm_budget > 0 and not self.is_connecting:
+            self._context.warm_budget -= 1
             self._connect(now)
 
     def _close(self, link: Upstream) -> None:

@@ -9,6 +9,9 @@ from sidecar.balance.pool import BACKING_OFF, DRAINING
 from sidecar.model.instance import Instance
 from sidecar.proxy.endpoint import Endpoint, EndpointContext
 
+# Warm connections opened by one check: a fleet of thousands is not dialled all at once.
+MAX_WARM_UPS: Final = 100
+
 
 @final
 class Pool:
@@ -61,6 +64,7 @@ class Pool:
 
     def check(self, now: float) -> None:
         """Do what time asks for; called about once a second for all connections together."""
+        self._context.warm_budget = MAX_WARM_UPS
         for endpoint in list(self.endpoints.values()):
             endpoint.check(now)
             if endpoint.is_unused(now):

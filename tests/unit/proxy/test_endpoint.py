@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.model.service import ServiceKey
 from sidecar.proxy.endpoint import MAX_PARKED
+from sidecar.proxy.pool import MAX_WARM_UPS
 from sidecar.settings.schema import Limits, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import readonly, reply, request
@@ -205,6 +206,16 @@ def test_warm_connections_open_with_the_registration():
     assert rig.connects == []
     rig.consumer().send(request(1))
     assert rig.connects == []
+
+
+def test_a_large_fleet_is_not_dialled_all_at_once():
+    rig = Rig(upstream=Upstream(warm=1))
+    rig.pool.add(rig.services.publish(*range(20_000, 20_250)), rig.loop.now)
+    dialled = []
+    for _ in range(4):
+        rig.check()
+        dialled.append(len(rig.connects))
+    assert dialled == [MAX_WARM_UPS, 2 * MAX_WARM_UPS, 250, 250]
 
 
 def test_without_warm_a_registration_opens_nothing():
