@@ -25,6 +25,7 @@ from sidecar.settings.schema import Settings
 from sidecar.telemetry.build import build_kind
 
 DEFAULT_ADMIN: Final = "http://127.0.0.1:15021"
+MAX_EXCLUDED: Final = 5  # of each step in a table; --json has more
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 
@@ -110,7 +111,7 @@ def explain(
         answer = ask(f"{admin.rstrip('/')}/explain?{urllib.parse.urlencode(query)}")
     except SidecarError as error:
         _fail(str(error), EXIT_FAILED)
-    click.echo(json.dumps(answer, indent=2) if as_json else explanation_table(answer))
+    click.echo(json.dumps(answer, indent=2) if as_json else explanation_table(answer, MAX_EXCLUDED))
 
 
 @cli.command()

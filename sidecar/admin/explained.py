@@ -8,15 +8,25 @@ from typing import Any, Final
 MAX_ADDRESSES: Final = 8  # of the eligible ones; a terminal line holds about that many
 
 
-def explanation_table(explanation: dict[str, Any]) -> str:
-    """Return one line per step, then who may be picked, by what, and why nobody, if so."""
+def explanation_table(explanation: dict[str, Any], max_excluded: int = 0) -> str:
+    """Return one line per step, then who may be picked, by what, and why nobody, if so.
+
+    Below a step stand up to ``max_excluded`` of the instances it left out, with the reason.
+    """
     lines = [f"{explanation['service']}, snapshot {explanation['epoch']}"]
     rows = [("router", "in", "out", "reason")]
     rows += [
         (step["router"], str(step["in"]), str(step["out"]), step["reason"])
         for step in explanation["steps"]
     ]
-    lines += _aligned(rows)
+    head, *body = _aligned(rows)
+    lines.append(head)
+    for line, step in zip(body, explanation["steps"], strict=True):
+        lines.append(line)
+        lines += [
+            f"    not {each['instance']}: {each['reason']}"
+            for each in step["excluded"][:max_excluded]
+        ]
     eligible = explanation["eligible"]
     shown = ", ".join(eligible[:MAX_ADDRESSES])
     more = f" and {len(eligible) - MAX_ADDRESSES} more" if len(eligible) > MAX_ADDRESSES else ""

@@ -43,6 +43,12 @@ class AdminState(Protocol):
     def service(self, key: str, limit: int) -> dict[str, Any] | None:
         """Return a service with up to ``limit`` of its instances; None when it is not watched."""
 
+    def registries(self) -> list[dict[str, Any]]:
+        """Return the state of each registry."""
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Return the rules that exist, and why one is not used."""
+
     def explain(self, key: str, method: str, attachments: dict[str, str]) -> dict[str, Any] | None:
         """Return the walk of a call that is not sent; None when the service is not watched."""
 
@@ -95,6 +101,8 @@ class AdminServer:
             ("/metrics", self._metrics),
             ("/services", self._services),
             ("/services/{key:.+}", self._service),
+            ("/registries", self._registries),
+            ("/rules", self._rules),
             ("/explain", self._explain),
         ):
             application.router.add_get(path, handler, allow_head=False)
@@ -159,6 +167,14 @@ class AdminServer:
         key = request.match_info["key"]
         found = self._state.service(key, int(text))
         return _unknown(key) if found is None else _json(found)
+
+    async def _registries(self, request: web.Request) -> web.Response:
+        del request
+        return _json({"registries": self._state.registries()})
+
+    async def _rules(self, request: web.Request) -> web.Response:
+        del request
+        return _json({"rules": self._state.rules()})
 
     async def _explain(self, request: web.Request) -> web.Response:
         key = request.query.get("service", "")

@@ -79,6 +79,14 @@ class ProgramState:
         view = self._driver.service(service.key)
         return {**_summary(service), "discovery": view, "instances_shown": shown}
 
+    def registries(self) -> list[dict[str, Any]]:
+        """Return the state of each registry."""
+        return self._driver.registries()
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Return the rules that exist, and why one is not used."""
+        return self._driver.rules()
+
     def explain(self, key: str, method: str, attachments: dict[str, str]) -> dict[str, Any] | None:
         """Return the walk of a call that is not sent; None when the service is not watched."""
         service = self._find(key)

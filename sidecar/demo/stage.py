@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, final
@@ -221,9 +222,20 @@ async def wait_for(
     is_so: Callable[[], Awaitable[bool]], what: str, detail: Callable[[], str] = str
 ) -> None:
     """Look again and again until it is so; raises SidecarError when it takes too long."""
+    started = time.monotonic()
     try:
         async with asyncio.timeout(READY_LIMIT):
-            while not await is_so():  # noqa: ASYNC110 - what is waited for is another process
+            while not await is_so():
+                _show_waiting(f"   waiting for {what} ... {time.monotonic() - started:.0f} s")
                 await asyncio.sleep(POLL)
     except TimeoutError:
         raise SidecarError(f"waited {READY_LIMIT:g} s for {what}\n{detail()}") from None
+    finally:
+        _show_waiting("")
+
+
+def _show_waiting(text: str) -> None:
+    """Replace the last line of a terminal; nothing is shown anywhere else."""
+    if sys.stdout.isatty():
+        sys.stdout.write(f"\r\033[K{text}")
+        sys.stdout.flush()

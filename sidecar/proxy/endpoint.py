@@ -13,6 +13,7 @@ All services of an address share its connections and its state.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, final
 
@@ -25,6 +26,8 @@ from sidecar.proxy.upstream import Upstream, UpstreamOwner
 from sidecar.resilience.backoff import backoff
 from sidecar.settings.schema import Limits
 from sidecar.settings.schema import Upstream as UpstreamSettings
+
+log = logging.getLogger(__name__)
 
 # Calls that wait for the first connection of an address; their bytes are capped by
 # ``limits.upstream_buffer``, as they are once the connection stands.
@@ -69,7 +72,7 @@ class Endpoint(UpstreamOwner):
     """One address. ``links`` are its open connections; a retired one takes no new calls."""
 
     def __init__(self, address: str, host: str, port: int, context: EndpointContext) -> None:
-        self.address: Final = address
+        super().__init__(address)
         self.host: Final = host
         self.port: Final = port
         self._context: Final = context
@@ -78,6 +81,7 @@ class Endpoint(UpstreamOwner):
         self.is_retired = False
         self.attempted = 0.0  # when the last attempt to connect began
         self.last_call = context.clock()
+        self.connect_error = ""  # of the last attempt
         self._failures = 0
         self._retry: asyncio.TimerHandle | None = None
         self._parked: list[Call] = []
@@ -147,14 +151,16 @@ class Endpoint(UpstreamOwner):
         """Use a new connection; it clears whatever was known against the address."""
         self.is_connecting = False
         self._failures = 0
+        self.connect_error = ""
         self._clear()
         self.links.append(link)
         for call in self._take_parked():
             link.forward(call, now)
 
-    def connect_failed(self, now: float) -> None:
+    def connect_failed(self, why: str, now: float) -> None:
         """Leave the address alone for a while and send the waiting calls elsewhere."""
         self.is_connecting = False
+        self.connect_error = why
         if not self.links:
             self._back_off()
         for call in self._take_parked():
@@ -215,7 +221,8 @@ class Endpoint(UpstreamOwner):
             if self.state == DRAINING:
                 self._clear()
             return
-        if not self.is_retired:
+        if self.state != DRAINING and not self.is_retired:
+            log.info("%s asked for no new calls", self.address)
             self._context.unavailable[self.address] = DRAINING
         for link in self.links:
             self._reroute(link.take_unsent(), now)

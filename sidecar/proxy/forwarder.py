@@ -8,6 +8,7 @@ takes the walk again, with the addresses it was at left out. Every other way end
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final, Protocol, final
 
@@ -34,6 +35,8 @@ from sidecar.resilience.deadlines import Timed
 from sidecar.settings.schema import Settings
 from sidecar.telemetry import names
 from sidecar.telemetry.counters import OTHER_METHOD_LABEL
+
+log = logging.getLogger(__name__)
 
 # A call that finds one dead address after the other stops here: each dead address is left alone by
 # all later calls, so only the first calls after an outage ever come near.
@@ -252,6 +255,7 @@ class Forwarder(RequestHandler):
         """Give up the calls of a consumer that went away."""
         self.consumers.discard(downstream)
         if downstream.closed_because:
+            log.warning("a consumer's connection was ended: %s", downstream.closed_because)
             self._settlement.count(names.CONSUMERS_CLOSED, downstream.closed_because)
             downstream.closed_because = ""
         for call in downstream.session.take_all():

@@ -86,6 +86,7 @@ class DataPlane:
         self._period: Final = _housekeeping_period(settings)
         self._housekeeping: asyncio.TimerHandle | None = None
         self._drain: Drain | None = None
+        self._is_hurried = False
 
     async def start(self) -> None:
         """Listen on all addresses; raises SidecarError when one cannot be bound."""
@@ -98,10 +99,14 @@ class DataPlane:
         limits = self._settings.drain
         drain = Drain(float(limits.grace), float(limits.idle), self._clock())
         self._drain = drain
-        while self._step(drain) == SERVE:
-            await asyncio.sleep(DRAIN_STEP)
-        self._refuse_new()
-        while self._step(drain) != DONE:
+        if self._is_hurried:
+            drain.hurry(self._clock())
+        while True:
+            phase = self._step(drain)
+            if phase != SERVE:
+                self._refuse_new()
+            if phase == DONE:
+                return
             await asyncio.sleep(DRAIN_STEP)
 
     def _step(self, drain: Drain) -> int:
@@ -110,6 +115,7 @@ class DataPlane:
 
     def hurry(self) -> None:
         """Cut the serving part of a drain short: the second request to end."""
+        self._is_hurried = True
         if self._drain is not None:
             self._drain.hurry(self._clock())
 
@@ -166,6 +172,11 @@ class DataPlane:
     def unavailable(self) -> dict[str, int]:
         """Addresses that get no new calls: DRAINING or BACKING_OFF of ``balance.pool``."""
         return self._pool.unavailable
+
+    def connect_error(self, address: str) -> str:
+        """Return why the last attempt to connect to an address failed, empty if it did not."""
+        endpoint = self._pool.endpoints.get(address)
+        return "" if endpoint is None else endpoint.connect_error
 
     def draining(self) -> list[str]:
         """Return the addresses whose provider asked for no new calls."""

@@ -8,6 +8,7 @@ that breaks, gives back what was still queued, and nothing else.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, final
 
@@ -23,13 +24,18 @@ from sidecar.proxy.link import FlushQueue, Link
 from sidecar.proxy.settlement import Settlement
 from sidecar.telemetry import names
 
+log = logging.getLogger(__name__)
+
 # A request kept for a second try (idempotent methods only) may be this large; a larger one is not
 # kept after it was written, because in-flight calls are capped by number only.
 MAX_KEPT_REQUEST: Final = 64 * 1024
 
 
 class UpstreamOwner:
-    """What a provider connection reports; the owner holds the address it belongs to."""
+    """What a provider connection reports to the holder of its ``address``."""
+
+    def __init__(self, address: str) -> None:
+        self.address: Final = address
 
     def lost(self, link: Upstream, now: float) -> None:
         """Take a connection out of use that must not get another call."""
@@ -194,6 +200,7 @@ class Upstream(Link):
 
     def _give_up(self, why: str, now: float) -> None:
         self.closed_because = why
+        log.warning("the connection to %s is given up: %s", self._owner.address, why)
         self._owner.lost(self, now)
         self.abort()
 

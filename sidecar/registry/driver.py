@@ -18,6 +18,7 @@ from sidecar.discovery.slot import Slot
 from sidecar.discovery.stats import RegistryStats
 from sidecar.model.service import ServiceKey
 from sidecar.registry.file import FileRegistry
+from sidecar.registry.heap import release_heap
 from sidecar.registry.source import Source
 from sidecar.registry.zookeeper import ZooKeeperRegistry
 from sidecar.settings.forms import parse_service
@@ -29,6 +30,10 @@ MIN_IDLE_PERIOD: Final = 0.05
 MAX_IDLE_PERIOD: Final = 60.0
 MAX_SERVICE: Final = 512  # characters; Java class names of half that length are unheard of
 BAD_SERVICE: Final = "bad_service"
+# Lists from this size on leave a heap behind that is worth giving back, and when: at most once in
+# the delay (s), when the list has long been taken in.
+LARGE_LIST: Final = 1000
+RELEASE_DELAY: Final = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -78,6 +83,7 @@ class RegistryDriver:
         self._is_stopped = False
         self._expiry: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self._release: asyncio.TimerHandle | None = None
 
     @property
     def stats(self) -> dict[str, RegistryStats]:
@@ -95,7 +101,7 @@ class RegistryDriver:
     async def stop(self) -> None:
         """Disconnect from every registry; what was published stays as it is."""
         self._is_stopped = True
-        for timer in (self._expiry, self._idle):
+        for timer in (self._expiry, self._idle, self._release):
             if timer is not None:
                 timer.cancel()
         await asyncio.gather(*(source.stop() for source in self._sources))
@@ -167,6 +173,8 @@ class RegistryDriver:
         """See ``linked``."""
         self._catalog.listed(registry, slot, names)
         self._schedule()
+        if len(names) >= LARGE_LIST and self._release is None:
+            self._release = self._loop.call_later(RELEASE_DELAY, self._release_heap)
 
     def text(self, registry: str, slot: Slot, text: str, version: int) -> None:
         """See ``linked``."""
@@ -230,6 +238,10 @@ class RegistryDriver:
         self._expiry = None
         self._catalog.expire(self._loop.time())
         self._set_expiry()
+
+    def _release_heap(self) -> None:
+        self._release = None
+        release_heap()
 
     def _check_idle(self) -> None:
         """Release what was not called for a long time and is not named in the configuration."""

@@ -25,6 +25,7 @@ from kazoo.exceptions import (
     NoNodeError,
     SessionExpiredError,
 )
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 
 from sidecar.registry.bridge import Bridge
@@ -50,9 +51,18 @@ MAX_LIST_CHARACTERS: Final = 16 * 1024 * 1024
 RETRY_MIN: Final = 0.1
 RETRY_MAX: Final = 5.0  # kazoo's own default grows to an hour
 STOP_LIMIT: Final = 5.0
+CONNECT_LIMIT: Final = 5.0  # seconds until the next host is tried; kazoo takes a session timeout
 
 _DEAD: Final = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
 _kazoo_logger = logging.getLogger("sidecar.registry.kazoo")
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
+    """kazoo's handler of threads, less patient with a host that swallows packets."""
+
+    def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        options["timeout"] = min(options.get("timeout", CONNECT_LIMIT), CONNECT_LIMIT)
+        return super().create_connection(*arguments, **options)
 
 
 class Item(NamedTuple):
@@ -109,6 +119,7 @@ class ZooKeeperClient:
         client = KazooClient(
             hosts=self._hosts,
             timeout=self._session_timeout,
+            handler=_Handler(),
             auth_data=[("digest", self._credentials)] if self._credentials else None,
             connection_retry=retry,
             command_retry=retry,

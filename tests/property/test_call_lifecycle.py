@@ -104,7 +104,9 @@ class Calls(RuleBasedStateMachine):
     @rule(pick=picks)
     def connect(self, pick):
         if self.rig.connects:
-            self.providers.append(self.rig.open(self.rig.connects[pick % len(self.rig.connects)].port))
+            self.providers.append(
+                self.rig.open(self.rig.connects[pick % len(self.rig.connects)].port)
+            )
 
     @rule(pick=picks)
     def refuse(self, pick):

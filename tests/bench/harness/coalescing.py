@@ -51,7 +51,7 @@ def _wave(client: Any, url: str, wave: float, out: Path) -> dict[str, Any]:
         before = {field: proxy.metric(name) for field, name in names.items()}
         _register(client, wave)
         untagged = {fleet.address(index) for index in range(PROVIDERS) if fleet.is_untagged(index)}
-        late = proxy.wait_for(len(untagged), seconds=15)
+        late = proxy.wait_for(PROVIDERS, seconds=15)
         counted = {field: proxy.metric(name) - before[field] for field, name in names.items()}
         is_exact = set(proxy.eligible()) == untagged
     return {

@@ -79,11 +79,11 @@ class Sidecar:
         finally:
             connection.close()
 
-    def metric(self, name: str) -> float:
-        """Return the sum of all samples of one metric."""
+    def metric(self, name: str, label: str = "") -> float:
+        """Return the sum of all samples of one metric, or of those with a label."""
         total = 0.0
         for line in self.get("/metrics")[1].splitlines():
-            if line.startswith((name + " ", name + "{")):
+            if line.startswith((name + " ", name + "{")) and label in line:
                 total += float(line.rsplit(" ", 1)[1])
         return total
 
@@ -96,14 +96,14 @@ class Sidecar:
         return addresses
 
     def wait_for(self, count: int, seconds: float = READY_SECONDS) -> float:
-        """Wait until exactly this many instances are eligible; return the seconds it took.
+        """Wait until the service has exactly this many instances; return the seconds it took.
 
         Raises StartError when the time is over.
         """
         begin = time.monotonic()
-        while (found := len(self.eligible())) != count:
+        while (found := self.metric("sidecar_instances", 'state="matching"')) != count:
             if time.monotonic() - begin > seconds:
-                raise process.StartError(f"{found} instances are eligible instead of {count}")
+                raise process.StartError(f"{found:.0f} instances are known instead of {count}")
             time.sleep(0.1)
         return time.monotonic() - begin
 

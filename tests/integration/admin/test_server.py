@@ -28,6 +28,12 @@ class State:
             raise RuntimeError("secret detail")
         return {"service": key, "limit": limit} if key in ("a.B", "gray/a.B:1.0.0") else None
 
+    def registries(self):
+        return [{"name": "main"}]
+
+    def rules(self):
+        return [{"name": "greeter.tag-router"}]
+
     def explain(self, key, method, attachments):
         known = key == "a.B"
         return {"service": key, "method": method, "attachments": attachments} if known else None
@@ -87,6 +93,11 @@ async def test_services(url):
     assert (await ask(url, "/services/a.C"))[0] == 404
     for limit in ("x", "-1", "99999999", "1.5"):
         assert (await ask(url, f"/services/a.B?limit={limit}"))[0] == 400
+
+
+async def test_registries_and_rules(url):
+    assert (await ask(url, "/registries"))[:2] == (200, {"registries": [{"name": "main"}]})
+    assert (await ask(url, "/rules"))[:2] == (200, {"rules": [{"name": "greeter.tag-router"}]})
 
 
 async def test_explain(url):

@@ -100,6 +100,8 @@ async def test_a_call_and_what_can_be_seen_of_it(run_program, configuration, pro
     assert shown["instances_shown"][0]["address"] == address
     assert shown["instances_shown"][0]["state"] == "available"
     assert program.get("/services/org.example.Other")[0] == 404
+    assert program.get("/registries")[1]["registries"][0]["name"] == "main"
+    assert program.get("/rules") == (200, {"rules": []})
     explained = program.get(f"/explain?service={INTERFACE}&method={METHOD}")[1]
     assert (explained["eligible"], explained["picked_by"]) == ([address], "random")
 

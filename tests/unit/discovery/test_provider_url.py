@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import random
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,7 @@ from sidecar.discovery.provider_url import (
 )
 from sidecar.discovery.registration import Interner
 from sidecar.model.instance import UNASSIGNED, Instance
+from tests.vectors.loader import ROOT
 
 POLICY = AddressPolicy([])
 T = 1_700_000_000_000
@@ -125,6 +126,34 @@ def test_golden_names(shape):
     assert {key: getattr(found, key) for key in expected} == expected
     assert not {"timestamp", "pid"} & found.parameters.keys()
     assert found.parameters["application"] == "cart-app"
+
+
+def recorded():
+    lines = (ROOT / "provider_url" / "java.txt").read_text().splitlines()
+    return [line.split(" ") for line in lines if not line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), recorded(), ids=[f"{v}-{k % 2}" for k, (v, _) in enumerate(recorded())]
+)
+def test_names_recorded_from_java(version, name):
+    greeter = "org.example.peer.Greeter"
+    found = accept(name, greeter)
+    assert found.address == "192.0.2.11:20880"
+    assert found.path == found.interface == greeter
+    assert found.application == "cart-app"
+    assert found.started_ms > 1_700_000_000_000
+    assert found.parameters["release"].startswith(version)
+    assert "hello" in found.parameters["methods"].split(",")
+    assert provider_interface(name) == greeter
+    assert java(unquote_plus(name)) == name
+    if "group" in name:
+        assert (found.group, found.version, found.tag) == ("g1", "1.0.0", "gray")
+        assert (found.weight, found.timeout_ms) == (200, 3000)
+        assert (found.parameters["zone"], found.parameters["note"]) == ("bj-a", "x y~z*")
+    else:
+        assert (found.group, found.version, found.tag) == ("", "", "")
+        assert (found.weight, found.timeout_ms) == (100, 0)
 
 
 @pytest.mark.parametrize("encode", ENCODINGS)

@@ -58,7 +58,9 @@ def test_fc_51_events_are_acknowledged_only_when_asked_for(sent, answer):
     assert consumer.frame().number == 9, "the stream stays in step"
 
 
-@pytest.mark.parametrize("junk", [b"GET / HTTP/1.1\r\n\r\n", frame(0xC2, 0, 1, b"")[:12] + b"\xff" * 4])
+@pytest.mark.parametrize(
+    "junk", [b"GET / HTTP/1.1\r\n\r\n", frame(0xC2, 0, 1, b"")[:12] + b"\xff" * 4]
+)
 def test_a_broken_stream_is_closed_without_a_reply_after_what_came_before(junk):
     rig = Rig()
     consumer = rig.consumer()

@@ -261,7 +261,7 @@ def test_a_call_with_a_forced_tag_that_nobody_has():
 
 
 def test_callback_parameters_are_refused():
-    rig, consumer, _ = connected(20880)
+    _rig, consumer, _ = connected(20880)
     consumer.send(request(5, sys_callback_ARG0="1"))
     answer = consumer.frame()
     assert answer.status == 40
@@ -349,7 +349,7 @@ def test_an_oversize_reply_is_answered_50_and_discarded():
 
 
 def test_too_many_calls_of_one_consumer_are_refused():
-    rig, consumer, (provider,) = connected(20880, limits=Limits(max_inflight_per_consumer=2))
+    _rig, consumer, (provider,) = connected(20880, limits=Limits(max_inflight_per_consumer=2))
     consumer.send(*[request(number) for number in range(5)])
     refused = consumer.frames()
     assert [(each.number, each.status) for each in refused] == [(2, 100), (3, 100), (4, 100)]

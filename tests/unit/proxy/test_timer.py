@@ -96,7 +96,7 @@ def test_stopped_it_never_wakes():
 
 
 def test_without_a_taker_expired_items_are_let_go():
-    loop, timer, fired = rig()
+    loop, timer, _fired = rig()
     timer.on_expired = None
     filed(timer, loop, 0.1)
     loop.advance(1.0)

@@ -46,7 +46,7 @@ def one_call():
 
 
 def test_heartbeats_of_a_provider_are_answered():
-    rig, consumer, (provider,) = served(20880)
+    _rig, consumer, (provider,) = served(20880)
     provider.send(heartbeat(77))
     assert provider.frame().raw == heartbeat_reply(77)
     assert consumer.frames() == []
@@ -64,7 +64,7 @@ def test_heartbeats_of_a_provider_are_answered():
     ],
 )
 def test_what_nobody_waits_for_is_ignored(raw):
-    rig, consumer, provider, number = one_call()
+    _rig, consumer, provider, number = one_call()
     provider.send(raw, reply(number))
     assert consumer.frame().status == 20
     assert provider.frames() == []
@@ -200,7 +200,7 @@ def test_fc_79_what_was_queued_in_the_turn_of_the_fin_is_sent_elsewhere():
 
 def test_a_large_request_is_not_kept_for_a_second_try():
     overrides = {SERVICE: ServiceOverride(idempotent=["hi"])}
-    rig, consumer, (provider,) = served(20880, services=Services(overrides=overrides))
+    _rig, consumer, (provider,) = served(20880, services=Services(overrides=overrides))
     big = "x" * (MAX_KEPT_REQUEST - 100)
     consumer.send(request(5, argument=big[:60_000]), request(6, argument=big[:1000]))
     provider.frames()
@@ -212,7 +212,7 @@ def test_a_large_request_is_not_kept_for_a_second_try():
 
 
 def test_ordinary_requests_are_let_go_once_written():
-    rig, consumer, (provider,) = served(20880)
+    rig, consumer, (_provider,) = served(20880)
     consumer.deliver(request(5))
     (call,) = consumer.protocol.session.calls
     assert call.frame is not None
@@ -265,7 +265,7 @@ def test_fc_63_the_only_instance_is_still_used():
 
 
 def test_fc_63_the_only_instance_keeps_what_was_queued_on_it():
-    rig, consumer, (provider,) = served(20880)
+    _rig, consumer, (provider,) = served(20880)
     provider.protocol.pause_writing()
     consumer.send(request(5))
     provider.send(readonly())
@@ -284,7 +284,7 @@ def test_fc_63_the_state_is_shared_by_all_services_of_the_address():
 
 
 def test_fc_63_a_new_connection_makes_it_usable_again():
-    rig, consumer, (leaving, staying) = served(20880, 20881)
+    rig, _consumer, (leaving, _staying) = served(20880, 20881)
     leaving.send(readonly())
     leaving.lose()
     assert rig.pool.unavailable == {"127.0.0.1:20880": 2}, "it said that it would go"

@@ -101,6 +101,19 @@ def test_options(rig):
     assert rig.all[1].options["auth_data"] is None
 
 
+def test_a_host_that_swallows_packets_is_left_soon(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "kazoo.handlers.utils.create_tcp_connection",
+        lambda module, *_, timeout, **__: asked.append(timeout),
+    )
+    handler = zc._Handler()
+    handler.create_connection(("192.0.2.1", 2181), timeout=30.0)
+    handler.create_connection(("192.0.2.1", 2181), timeout=2.0)
+    handler.create_connection(("192.0.2.1", 2181))
+    assert asked == [zc.CONNECT_LIMIT, 2.0, zc.CONNECT_LIMIT]
+
+
 def test_states(rig):
     (listener,) = rig.kazoo.listeners
     for state in (KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST):
