@@ -56,7 +56,7 @@ class Connector:
                     factory, endpoint.host, endpoint.port
                 )
         except (OSError, ValueError, OverflowError) as error:  # time-outs and bad names included
-            self._failed(endpoint, str(error) or "timed out")
+            self._failed(endpoint, _reason(error))
             return
         if link.is_closed or _is_own_end(transport):
             transport.abort()
@@ -75,6 +75,12 @@ class Connector:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return "timed out"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _is_own_end(transport: asyncio.Transport) -> bool:

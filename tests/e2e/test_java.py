@@ -233,7 +233,7 @@ class TestFastjson2:
         gray = {**offered, "tag": "gray", "port": free_port()}
         fleet.offer(other_modern(callee), f"{group}-gray", **gray)
         query = "?serialization=fastjson2&prefer.serialization=fastjson2"
-        reference = fleet.peers.reference(caller, fleet.sidecar.url + query, group=group)
+        reference = fleet.reference(caller, query, group=group)
         assert answered(reference, 20, at_dubbo__tag="gray") == {f"{group}-gray": 20}
         assert reference.value() == f"hello bob from {group}-plain"
         assert reference.value("helloLater") == f"later bob from {group}-plain"
