@@ -47,7 +47,10 @@ class Resolver(Protocol):
     """Whoever watches registries on behalf of the calls."""
 
     def resolve(self, service: str) -> None:
-        """Begin to watch a service, unless it is watched already; its text is from the wire."""
+        """Begin to watch a service, whose text is from the wire.
+
+        The directory has the service when this returns, unless it may not be watched.
+        """
 
 
 @final
@@ -208,19 +211,18 @@ class Forwarder(RequestHandler):
     def _resolve(self, call: Call, service: Service | None, now: float) -> Service | None:
         """Have the service watched and the call wait, unless it is known by then."""
         name = call.service_name
-        if service is None and not self._on_demand:
-            self._settlement.refuse_unroutable(call, reason.UNKNOWN_SERVICE, now)
-            return None
-        if self.waiting.is_empty(name):
+        if service is None and self._on_demand:
             self._resolver.resolve(name)
             service = self._directory.find(name)
-        if service is not None:
-            call.service = service
-            if service.plan is not None:
-                return service
-            if service.failure:
-                self._settlement.refuse_unroutable(call, service.failure, now)
-                return None
+        if service is None:
+            self._settlement.refuse_unroutable(call, reason.UNKNOWN_SERVICE, now)
+            return None
+        call.service = service
+        if service.plan is not None:
+            return service
+        if service.failure:
+            self._settlement.refuse_unroutable(call, service.failure, now)
+            return None
         if not self.waiting.add(name, call):
             self._refuse_overload(call, "too many calls wait for the registry", now)
             return None

@@ -451,6 +451,18 @@ def test_too_many_waiting_calls_are_refused():
     assert [(each.number, each.status) for each in consumer.frames()] == [(2, 100), (3, 100)]
 
 
+def test_a_service_that_may_not_be_watched_is_refused_at_once():
+    rig = Rig(services=Services(max_services=1))
+    rig.services.publish(20880)
+    consumer = rig.consumer()
+    consumer.send(request(1, service="com.x.Surplus", version=""))
+    answer = consumer.frame()
+    assert (answer.status, answer.number) == (60, 1)
+    assert answer.message == "UNKNOWN_SERVICE com.x.Surplus: the service is not watched"
+    assert rig.resolved == ["com.x.Surplus"]
+    rig.assert_empty()
+
+
 def test_without_on_demand_an_unlisted_service_is_unknown():
     rig = Rig(services=Services(on_demand=False))
     consumer = rig.consumer()
