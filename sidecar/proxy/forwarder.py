@@ -38,8 +38,9 @@ from sidecar.telemetry.counters import OTHER_METHOD_LABEL
 
 log = logging.getLogger(__name__)
 
-# A call that finds one dead address after the other stops here: each dead address is left alone by
-# all later calls, so only the first calls after an outage ever come near.
+# A call that finds one dead or full address after the other stops here, whatever the number of
+# instances: when all of a large fleet is out of reach, each call would cost a walk over all of it.
+# Each dead address is left alone by later calls, so only the first after an outage ever come near.
 MAX_ATTEMPTS: Final = 8
 
 
@@ -134,6 +135,10 @@ class Forwarder(RequestHandler):
         self._choose(call, service, now)
 
     def _choose(self, call: Call, service: Service, now: float) -> None:
+        tried = call.tried
+        if tried is not None and len(tried) >= MAX_ATTEMPTS:
+            self._give_up(call, f"any of {len(tried)} instances, the last {tried[-1]}", now)
+            return
         head = call.head
         decision = decide(
             service,
@@ -143,7 +148,7 @@ class Forwarder(RequestHandler):
             head.method,
             int(now * 1000) + self._wall_offset_ms,
             self._random,
-            self._pool.mask(call.tried),
+            self._pool.mask(tried),
         )
         instance = decision.instance
         if instance is None:
@@ -153,7 +158,7 @@ class Forwarder(RequestHandler):
             if decision.override == DRAINING:
                 self._settlement.count(names.READONLY_OVERRIDE)
             elif not self._is_worth_trying(call, instance, now):
-                self._give_up(call, instance, now)
+                self._give_up(call, f"{instance.address} or any other instance", now)
                 return
         self._forward(call, service, instance, now)
 
@@ -173,19 +178,18 @@ class Forwarder(RequestHandler):
         """Whether to go to an address although it should be avoided, since no other is left."""
         address = instance.address
         tried = call.tried
-        if tried is not None and (call.has_overflowed or len(tried) >= MAX_ATTEMPTS):
+        if call.has_overflowed:
             return False
         if address not in self._pool.unavailable:
             return True  # it lost the call without failing: it may be dialled again
         return (tried is None or address not in tried) and self._pool.may_be_tried(address, now)
 
-    def _give_up(self, call: Call, instance: Instance, now: float) -> None:
+    def _give_up(self, call: Call, whom: str, now: float) -> None:
         if call.has_overflowed:
-            self._refuse_overload(call, f"too many calls wait for {instance.address}", now)
+            self._refuse_overload(call, f"too many calls wait for {whom}", now)
             return
         self._settlement.refuse(
-            call, STATUS_SERVER_ERROR, reason.CONNECT_FAILED,
-            f"no connection to {instance.address} or any other instance",
+            call, STATUS_SERVER_ERROR, reason.CONNECT_FAILED, f"no connection to {whom}",
             outcome.CONNECT_ERROR, now,
         )  # fmt: skip
 

@@ -593,8 +593,26 @@ def test_attempts_of_one_call_are_capped():
     while rig.connects:
         rig.refuse()
         refusals += 1
-    assert refusals >= MAX_ATTEMPTS
-    assert consumer.frame().status == 80
+    assert refusals == MAX_ATTEMPTS
+    answer = consumer.frame()
+    assert answer.status == 80
+    assert answer.message.startswith(f"CONNECT_FAILED {SERVICE}: no connection to any of 8 inst")
+    rig.assert_empty()
+    consumer.send(request(2))
+    assert f"127.0.0.1:{rig.connects[0].port}" not in rig.pool.unavailable
+
+
+def test_full_addresses_count_as_attempts():
+    rig, consumer, providers = connected(
+        *range(20880, 20892), limits=Limits(upstream_buffer=Size(400))
+    )
+    for provider in providers:
+        provider.protocol.pause_writing()
+        provider.protocol.queued_bytes = 400
+    consumer.send(request(1))
+    answer = consumer.frame()
+    assert answer.status == 100
+    assert answer.message.startswith(f"OVERLOADED {SERVICE}: too many calls wait for any of 8 ")
     rig.assert_empty()
 
 
