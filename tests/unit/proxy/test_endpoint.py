@@ -88,6 +88,26 @@ def test_a_failed_extra_connection_does_no_harm():
     assert len(provider.frames()) == 2
 
 
+def test_a_provider_that_takes_no_more_connections_is_not_asked_at_each_call():
+    upstream = Upstream(connections=2, backoff_min=Duration(0.1), backoff_max=Duration(10.0))
+    rig, consumer = served(20880, upstream=upstream)
+    provider = rig.open()
+    attempts = 0
+    for number in range(1000):
+        consumer.send(request(number))
+        if rig.connects:
+            rig.refuse()
+            attempts += 1
+        rig.loop.advance(0.01)
+    assert 5 <= attempts <= 8, "0.075 s after the first failure, then twice as long each time"
+    assert len(provider.frames()) == 1001
+    assert rig.pool.unavailable == {}
+    rig.loop.advance(10.0)
+    consumer.send(request(1))
+    rig.open()
+    assert rig.pool.connections()["ready"] == 2
+
+
 def test_back_off_doubles_is_capped_and_ends_with_success():
     upstream = Upstream(backoff_min=Duration(0.1), backoff_max=Duration(1.0))
     rig, _ = served(20880, upstream=upstream)
