@@ -267,7 +267,7 @@ class Endpoint(UpstreamOwner):
                 reroute(call, now)
 
     def check(self, now: float) -> None:
-        """Do what time asks for: heartbeats, idle closing, warm connections."""
+        """Do what time asks for: heartbeats, idle closing."""
         context = self._context
         for link in list(self.links):
             idle = now - link.last_call >= context.idle_close and len(self.links) > context.warm
@@ -275,8 +275,13 @@ class Endpoint(UpstreamOwner):
                 self._close(link)
             else:
                 link.check(now)
-        if len(self.links) < context.warm and self.state == 0 and not self.is_retired:
-            self._add_connection(now)
+
+    def warm_up(self, now: float) -> bool:
+        """Begin to open a warm connection that is missing; True when one was begun."""
+        if self.is_connecting or self.state != 0 or len(self.links) >= self._context.warm:
+            return False
+        self._add_connection(now)
+        return self.is_connecting
 
     def _close(self, link: Upstream) -> None:
         self.links.remove(link)

@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.model.service import ServiceKey
 from sidecar.proxy.endpoint import MAX_PARKED
+from sidecar.proxy.pool import MAX_WARMED
 from sidecar.settings.schema import Limits, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import readonly, reply, request
@@ -225,6 +226,20 @@ def test_warm_connections_open_with_the_registration():
     assert rig.connects == []
     rig.consumer().send(request(1))
     assert rig.connects == []
+
+
+def test_warm_connections_of_a_large_service_are_opened_a_few_at_a_time():
+    rig = Rig(upstream=Upstream(warm=1))
+    rig.pool.add(rig.services.publish(*range(20_000, 20_250)), rig.loop.now)
+    opened = []
+    while True:
+        rig.check()
+        if not rig.connects:
+            break
+        opened.append(len(rig.connects))
+        while rig.connects:
+            rig.open()
+    assert opened == [MAX_WARMED, MAX_WARMED, 50]
 
 
 def test_without_warm_a_registration_opens_nothing():
