@@ -11,8 +11,11 @@ the list, where they are still ours: counted against a cap, and for a provider s
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, final
+
+log = logging.getLogger(__name__)
 
 # What the transport may hold before it pauses us: enough for one good write, and little, because
 # bytes given to the transport cannot be taken back when a provider starts to drain.
@@ -27,21 +30,26 @@ class FlushQueue:
         self._call_soon: Final = call_soon
         self._links: list[Link] = []
         self._is_armed = False
+        self._run: Final[Callable[[], None]] = self.run  # bound once, not once a turn
 
     def add(self, link: Link) -> None:
         """Have ``link.flush`` called at the end of this turn; the link adds itself once a turn."""
         self._links.append(link)
         if not self._is_armed:
             self._is_armed = True
-            self._call_soon(self.run)
+            self._call_soon(self._run)
 
     def run(self) -> None:
-        """Flush every registered connection."""
+        """Flush every registered connection; one that fails must not hold up the others."""
         links = self._links
         self._links = []
         self._is_armed = False
         for link in links:
-            link.flush()
+            try:
+                link.flush()
+            except Exception:  # the last resort of the data plane: what failed is closed
+                log.exception("a connection failed while writing and is closed")
+                link.abort()
 
 
 class Link:

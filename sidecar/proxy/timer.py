@@ -64,7 +64,8 @@ class DeadlineTimer:
         self._handle = None
         now = self._clock()
         on_expired = self.on_expired
-        for item in self._wheel.expire(int(now * 1000)):
+        expired = self._wheel.expire(int(now * 1000))
+        self._arm(now)
+        for item in expired:
             if on_expired is not None:
                 on_expired(item, now)
-        self._arm(self._clock())

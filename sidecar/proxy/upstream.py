@@ -75,11 +75,14 @@ class Upstream(Link):
         self.closed_because = "peer"  # word of the counter
 
     @property
+    def is_stuffed(self) -> bool:
+        """Whether as much is queued as may be for a provider that does not read."""
+        return self.is_write_paused and self.queued_bytes >= self._max_buffer
+
+    @property
     def is_full(self) -> bool:
         """Whether a call should rather go elsewhere: a slow provider, or one that never answers."""
-        return (
-            self.is_write_paused and self.queued_bytes >= self._max_buffer
-        ) or self.session.is_full
+        return self.is_stuffed or self.session.is_full
 
     @property
     def is_quiet(self) -> bool:
@@ -107,8 +110,8 @@ class Upstream(Link):
         self.send(restamp(outgoing(call, frame, self._default_tag), id8))
 
     def answer(self, data: bytes) -> None:
-        """Queue bytes that belong to no call."""
-        if not self.is_closed:
+        """Queue bytes that belong to no call; a provider that reads none of them gets no more."""
+        if not self.is_closed and not self.is_stuffed:
             self._senders.append(None)
             self.send(data)
 

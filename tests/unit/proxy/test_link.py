@@ -103,6 +103,18 @@ def test_aborting_drops_what_is_queued(loop, queue):
     assert transport.is_aborted
 
 
+def test_a_connection_that_fails_does_not_hold_up_the_others(loop, queue, caplog):
+    bad, bad_transport = opened(queue)
+    good, good_transport = opened(queue)
+    bad.send(b"x")
+    good.send(b"y")
+    del bad_transport.writes
+    loop.turn()
+    assert good_transport.writes == [b"y"]
+    assert bad_transport.is_aborted
+    assert "closed" in caplog.text
+
+
 def test_without_a_transport_nothing_breaks(loop, queue):
     link = Link(queue)
     link.send(b"early")

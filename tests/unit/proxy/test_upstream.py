@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sidecar.proxy.upstream import MAX_KEPT_REQUEST
-from sidecar.settings.schema import ServiceOverride, Services, Upstream
-from sidecar.settings.units import Duration
+from sidecar.settings.schema import Limits, ServiceOverride, Services, Upstream
+from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import (
     error,
     frame,
@@ -50,6 +50,22 @@ def test_heartbeats_of_a_provider_are_answered():
     provider.send(heartbeat(77))
     assert provider.frame().raw == heartbeat_reply(77)
     assert consumer.frames() == []
+
+
+@pytest.mark.parametrize("asked", [heartbeat(77), request(33)])
+def test_a_provider_that_asks_and_does_not_read_grows_no_queue(asked):
+    limits = Limits(upstream_buffer=Size(10_000))
+    _rig, consumer, (provider,) = served(20880, limits=limits)
+    provider.protocol.pause_writing()
+    for _ in range(100):
+        provider.send(asked * 100)
+    assert provider.protocol.queued_bytes < 11_000
+    assert not provider.is_closed
+    provider.protocol.resume_writing()
+    assert provider.frames()
+    consumer.send(request(5))
+    provider.send(reply(provider.frame().number))
+    assert consumer.frame().status == 20
 
 
 @pytest.mark.parametrize(
@@ -242,6 +258,21 @@ def test_fc_63_readonly_moves_the_queue_lets_the_rest_finish_and_is_not_answered
     leaving.protocol.resume_writing()
     leaving.send(*[reply(each.number) for each in in_flight])
     assert [each.status for each in consumer.frames()] == [20, 20, 20]
+
+
+def test_a_heartbeat_stays_queued_when_the_calls_around_it_move():
+    _, consumer, (leaving, staying) = served(20880, 20881)
+    leaving.protocol.pause_writing()
+    while len(leaving.protocol.parts) < 2:
+        consumer.send(request(200))
+    leaving.send(heartbeat(77))
+    queued = consumer.protocol.session.calls
+    next(call for call in queued if call.session is leaving.protocol.session).is_done = True
+    staying.frames()
+    leaving.send(readonly())
+    assert len(staying.frames()) == 1, "what was given up is not moved"
+    leaving.protocol.resume_writing()
+    assert leaving.frame().raw == heartbeat_reply(77)
 
 
 def test_fc_63_writeable_makes_it_usable_again():
