@@ -110,8 +110,7 @@ class DataPlane:
             await asyncio.sleep(DRAIN_STEP)
 
     def _step(self, drain: Drain) -> int:
-        last = max((each.last_request for each in self._consumers), default=0.0)
-        return drain.step(self._clock(), last, self.inflight)
+        return drain.step(self._clock(), self._forwarder.last_request, self.inflight)
 
     def hurry(self) -> None:
         """Cut the serving part of a drain short: the second request to end."""

@@ -75,6 +75,22 @@ async def test_fc_77_a_drain_serves_and_accepts_until_consumers_are_quiet(worlds
         await connect(port)
 
 
+async def test_fc_77_consumers_that_connect_for_each_call_are_not_quiet(worlds):
+    world = await worlds(drain=Drain(grace=Duration(20.0), idle=Duration(0.3)))
+    provider = await world.provider()
+    world.services.publish(provider.port)
+    drain = asyncio.ensure_future(world.plane.drain())
+    for _ in range(20):
+        consumer = await world.consumer()
+        assert (await consumer.call()).status == 20
+        consumer.transport.close()
+        await consumer.gone()
+        await asyncio.sleep(0.04)
+    assert not drain.done()
+    async with asyncio.timeout(5.0):
+        await drain
+
+
 async def test_fc_77_the_grace_ends_it_with_what_is_in_flight_finished(worlds):
     world = await worlds(drain=Drain(grace=Duration(0.3), idle=Duration(10.0)))
     provider = await world.provider(delay=0.5)
