@@ -11,8 +11,11 @@ the list, where they are still ours: counted against a cap, and for a provider s
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, final
+
+log = logging.getLogger(__name__)
 
 # What the transport may hold before it pauses us: enough for one good write, and little, because
 # bytes given to the transport cannot be taken back when a provider starts to drain.
@@ -41,7 +44,11 @@ class FlushQueue:
         self._links = []
         self._is_armed = False
         for link in links:
-            link.flush()
+            try:
+                link.flush()
+            except Exception:  # a defect costs this connection, not those behind it
+                log.exception("a connection is ended, because it cannot be written to")
+                link.abort()
 
 
 class Link:

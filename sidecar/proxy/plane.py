@@ -215,12 +215,13 @@ class DataPlane:
         )  # fmt: skip
 
     def _keep_house(self) -> None:
+        # First of all: should a defect strike below, the next round comes all the same.
+        self._housekeeping = self._loop.call_later(self._period, self._keep_house)
         now = self._clock()
         self._pool.check(now)
         stall = float(self._settings.limits.consumer_stall)
         for consumer in list(self._consumers):
             consumer.check(now, stall)
-        self._housekeeping = self._loop.call_later(self._period, self._keep_house)
 
 
 def _housekeeping_period(settings: Settings) -> float:
