@@ -172,9 +172,8 @@ class Forwarder(RequestHandler):
         call.instance = instance
         if call.due_ms == 0 and call.is_two_way:
             timeout_ms = self._policies.apply(call, service.key.text, instance)
-            if timeout_ms > 0:
-                call.due_ms = int(call.started * 1000) + timeout_ms
-                self._timer.add(call, now)
+            call.due_ms = int(call.started * 1000) + timeout_ms
+            self._timer.add(call, now)
         if not self._pool.endpoint(instance).offer(call, now):
             call.has_overflowed = True
             call.leave(instance.address)

@@ -164,7 +164,7 @@ class Timeouts(Section, frozen=True, kw_only=True):
     )
     call: Annotated[
         Duration,
-        about("Limit of a call that brings none; 0s: none from here."),
+        about("Limit of a call that brings none; 0s: none from here, ten minutes at the very end."),
     ] = Duration(0.0)
 
 
