@@ -93,7 +93,8 @@ class Downstream(Link):
         self.session: Final = session
         self.default_service: Final = default_service
         self.last_request = 0.0
-        self.stalled_since = 0.0  # 0 while the consumer reads
+        self.stalled_since = 0.0  # 0 while the consumer reads all there is
+        self._unread = 0  # what the transport still held at the last look, while it is stalled
         self.is_leaving = False  # close when nothing is in flight any more
         self.closed_because = ""  # word of the counter, when this end closed it
 
@@ -157,10 +158,16 @@ class Downstream(Link):
             self.transport.resume_reading()
 
     def check(self, now: float, stall: float) -> None:
-        """End a connection whose consumer has not read for ``stall`` seconds."""
-        if 0 < self.stalled_since <= now - stall:
+        """End a connection whose consumer has read nothing for ``stall`` seconds."""
+        if self.stalled_since == 0 or self.transport is None:
+            return
+        unread = self.transport.get_write_buffer_size()
+        if unread < self._unread:
+            self.stalled_since = now  # slow, but it reads
+        elif self.stalled_since <= now - stall:
             self.closed_because = self.closed_because or "stalled"
             self.abort()
+        self._unread = unread
 
     def connection_lost(self, error: Exception | None) -> None:
         """Give up the calls of this consumer."""

@@ -83,7 +83,13 @@ class Forwarder(RequestHandler):
         self._policies: Final = CallPolicies(settings)
         self.waiting: Final = WaitingCalls(settings.services.max_waiting)
         self.consumers: Final[set[Downstream]] = set()
+        self._last_of_gone = 0.0  # when a consumer that has left asked last
         self.is_closing = False
+
+    @property
+    def last_request(self) -> float:
+        """When the last request of any consumer came, connected or not; 0 before the first."""
+        return max([each.last_request for each in self.consumers] + [self._last_of_gone])
 
     def request(self, downstream: Downstream, frame: Frame, now: float) -> None:
         """Take a request from a consumer's connection."""
@@ -166,9 +172,8 @@ class Forwarder(RequestHandler):
         call.instance = instance
         if call.due_ms == 0 and call.is_two_way:
             timeout_ms = self._policies.apply(call, service.key.text, instance)
-            if timeout_ms > 0:
-                call.due_ms = int(call.started * 1000) + timeout_ms
-                self._timer.add(call, now)
+            call.due_ms = int(call.started * 1000) + timeout_ms
+            self._timer.add(call, now)
         if not self._pool.endpoint(instance).offer(call, now):
             call.has_overflowed = True
             call.leave(instance.address)
@@ -260,6 +265,7 @@ class Forwarder(RequestHandler):
     def consumer_lost(self, downstream: Downstream, now: float) -> None:
         """Give up the calls of a consumer that went away."""
         self.consumers.discard(downstream)
+        self._last_of_gone = max(self._last_of_gone, downstream.last_request)
         if downstream.closed_because:
             log.warning("a consumer's connection was ended: %s", downstream.closed_because)
             self._settlement.count(names.CONSUMERS_CLOSED, downstream.closed_because)

@@ -47,8 +47,8 @@ class FlushQueue:
         for link in links:
             try:
                 link.flush()
-            except Exception:  # the last resort of the data plane: what failed is closed
-                log.exception("a connection failed while writing and is closed")
+            except Exception:  # a defect costs this connection, not those behind it
+                log.exception("a connection is ended, because it cannot be written to")
                 link.abort()
 
 

@@ -26,10 +26,6 @@ from sidecar.telemetry import names
 
 log = logging.getLogger(__name__)
 
-# A request kept for a second try (idempotent methods only) may be this large; a larger one is not
-# kept after it was written, because in-flight calls are capped by number only.
-MAX_KEPT_REQUEST: Final = 64 * 1024
-
 
 class UpstreamOwner:
     """What a provider connection reports to the holder of its ``address``."""
@@ -132,8 +128,16 @@ class Upstream(Link):
         elif not call.is_two_way:
             self._settlement.sent_one_way(call)
             call.frame = None
-        elif not call.is_idempotent or len(self.parts[index]) > MAX_KEPT_REQUEST:
+        elif not call.is_idempotent or not self._may_keep(len(self.parts[index])):
             call.frame = None
+
+    def _may_keep(self, size: int) -> bool:
+        """Whether a request stays in memory for a second try.
+
+        The more calls are in flight, the smaller it has to be: their number alone would allow
+        65,536 of any size. All that is kept is some times ``max_buffer``, twelve at the very most.
+        """
+        return size * len(self.session) <= self._max_buffer
 
     def take_unsent(self) -> list[Call]:
         """Hand out the calls that are still queued here, oldest first, and forget them."""

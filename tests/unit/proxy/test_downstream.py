@@ -175,6 +175,20 @@ def test_a_consumer_that_reads_again_in_time_is_kept():
     assert not consumer.is_closed
 
 
+def test_a_consumer_that_reads_slowly_is_kept_until_it_stops():
+    rig = Rig(limits=Limits(consumer_stall=Duration(30.0)))
+    consumer, _ = served(rig)
+    consumer.protocol.pause_writing()
+    for unread in range(8_000_000, 0, -100_000):
+        consumer.transport.unread = unread
+        rig.loop.advance(20.0)
+        rig.check()
+    assert not consumer.is_closed
+    rig.loop.advance(31.0)
+    rig.check()
+    assert consumer.transport.is_aborted
+
+
 def test_a_closing_connection_that_never_drains_is_ended():
     rig = Rig(limits=Limits(consumer_stall=Duration(30.0)))
     consumer = rig.consumer()

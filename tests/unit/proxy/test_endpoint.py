@@ -329,6 +329,7 @@ def test_closing_ends_connections_and_timers():
     consumer.frames()
     rig.forwarder.is_closing = True
     rig.pool.close()
+    rig.timer.stop()
     assert provider.is_closed
     provider.lose()
     assert rig.loop.armed == 0

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.model import outcome
 from sidecar.proxy.forwarder import MAX_ATTEMPTS
-from sidecar.settings.schema import Consumer, Limits, ServiceOverride, Services
+from sidecar.settings.schema import Consumer, Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import FASTJSON2, error, frame, heartbeat, reply, request
 from tests.fixtures.proxy_rig import Rig
@@ -144,14 +144,18 @@ def test_an_answer_past_the_deadline_is_dropped_although_the_timer_has_not_run()
     rig.assert_empty()
 
 
-def test_without_any_limit_a_call_waits_for_ever():
-    rig, consumer, (provider,) = connected(20880)
-    consumer.send(request(5))
-    number = provider.frame().number
-    assert len(rig.timer) == 0
-    rig.loop.advance(3600.0)
+def test_a_call_that_nobody_limits_is_not_remembered_for_ever():
+    upstream = Upstream(reconnect_after=Duration(3600.0))
+    rig, consumer, (provider,) = connected(20880, upstream=upstream)
+    consumer.send(request(5), request(6))
+    number, _ = [each.number for each in provider.frames()]
+    rig.loop.advance(595.0)
     provider.send(reply(number))
-    assert consumer.frame().status == 20
+    assert consumer.frame().status == 20, "patient consumers get their answers"
+    rig.loop.advance(6.0)
+    answer = consumer.frame()
+    assert (answer.number, answer.status) == (6, 31)
+    rig.assert_empty()
 
 
 def test_the_provider_s_method_timeout_applies_when_the_consumer_has_none():

@@ -103,16 +103,19 @@ def test_aborting_drops_what_is_queued(loop, queue):
     assert transport.is_aborted
 
 
-def test_a_connection_that_fails_does_not_hold_up_the_others(loop, queue, caplog):
-    bad, bad_transport = opened(queue)
-    good, good_transport = opened(queue)
-    bad.send(b"x")
-    good.send(b"y")
-    del bad_transport.writes
+def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(loop, queue, caplog):
+    broken, its_transport = opened(queue)
+    its_transport.write = lambda data: 1 / 0
+    sound, transport = opened(queue)
+    for link in (broken, sound):
+        link.send(b"one")
     loop.turn()
-    assert good_transport.writes == [b"y"]
-    assert bad_transport.is_aborted
-    assert "closed" in caplog.text
+    assert its_transport.is_aborted
+    assert transport.writes == [b"one"]
+    assert "cannot be written to" in caplog.text
+    sound.send(b"two")
+    loop.turn()
+    assert transport.writes == [b"one", b"two"]
 
 
 def test_without_a_transport_nothing_breaks(loop, queue):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.proxy.upstream import MAX_KEPT_REQUEST
 from sidecar.settings.schema import Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import (
@@ -214,17 +213,25 @@ def test_fc_79_what_was_queued_in_the_turn_of_the_fin_is_sent_elsewhere():
     assert consumer.frames() == []
 
 
-def test_a_large_request_is_not_kept_for_a_second_try():
+def test_requests_kept_for_a_second_try_are_capped_by_bytes():
     overrides = {SERVICE: ServiceOverride(idempotent=["hi"])}
-    _rig, consumer, (provider,) = served(20880, services=Services(overrides=overrides))
-    big = "x" * (MAX_KEPT_REQUEST - 100)
-    consumer.send(request(5, argument=big[:60_000]), request(6, argument=big[:1000]))
-    provider.frames()
-    kept = [call.frame is not None for call in provider.protocol.session.take_all()]
-    assert kept == [True, True]
-    consumer.send(request(7, argument="y" * 65_535))
-    provider.frames()
-    assert [call.frame for call in provider.protocol.session.take_all()] == [None]
+    rig, consumer, (provider,) = served(
+        20880,
+        services=Services(overrides=overrides),
+        limits=Limits(upstream_buffer=Size(200_000)),
+    )
+    kept = []
+    for number in range(100):
+        consumer.send(request(number, argument="x" * 50_000))
+        kept = [call for call in consumer.protocol.session.calls if call.frame is not None]
+    assert len(kept) == 3
+    consumer.send(request(100))
+    kept = [call for call in consumer.protocol.session.calls if call.frame is not None]
+    assert len(kept) == 4, "small ones are kept still"
+    assert len(provider.frames()) == 101
+    provider.lose()
+    assert len(rig.open().frames()) == 4
+    assert {each.status for each in consumer.frames()} == {35}
 
 
 def test_ordinary_requests_are_let_go_once_written():
