@@ -12,17 +12,20 @@ WORKDIR /build
 RUN apt-get update \
     && apt-get install -y --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
+# Two environments: one to build with, and the one that is shipped, which has no pip.
 COPY deploy/requirements.lock deploy/requirements-build.lock deploy/
-RUN python3 -m venv /opt/sidecar \
-    && /opt/sidecar/bin/pip install --no-cache-dir --require-hashes -r deploy/requirements.lock \
-    && python3 -m venv /opt/build \
-    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r deploy/requirements-build.lock
+RUN python3 -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r deploy/requirements-build.lock \
+    && python3 -m venv --without-pip /opt/sidecar \
+    && /opt/build/bin/pip --python /opt/sidecar/bin/python install --no-cache-dir \
+        --require-hashes -r deploy/requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY deploy/build deploy/build
 COPY sidecar sidecar
 RUN SIDECAR_COMPILED=1 /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation \
         --wheel-dir /wheels . \
-    && /opt/sidecar/bin/pip install --no-cache-dir --no-deps /wheels/*.whl \
+    && /opt/build/bin/pip --python /opt/sidecar/bin/python install --no-cache-dir --no-deps \
+        /wheels/*.whl \
     && /opt/sidecar/bin/sidecar version
 
 FROM ${BASE}

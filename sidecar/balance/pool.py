@@ -9,10 +9,11 @@ in exact proportion to its weight at the moment of the pick, without a sum over 
   when there are many distinct weights, per power of two (at least half is accepted);
 - warming instances share a class per power of two of the weight they will have at the end of a
   short horizon; when it has passed, the classes are built again. No timer, no rebuild when all are
-  warm.
+  warm or have yet to start by their own clocks.
 
 After ``MAX_TRIES`` rejections (most instances unavailable, or a fleet that has just started) one
-pass over the pool decides, and is counted.
+pass over the pool decides, and is counted. What is usable in a large pool serves the next picks for
+a moment, too: with most of a fleet gone, the calls to the rest do not pay for its size.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ SUMMED_COUNTER: Final = "pick_summed"
 EVEN_SPLIT_COUNTER: Final = "pick_even_splits"
 
 MAX_TRIES: Final = 32  # at two expected tries, reached once in four billion picks
+# Tables of methods with weights of their own, each as large as the pool. No service has so many; at
+# the cap all are built again by the calls that need them.
+MAX_METHOD_TABLES: Final = 64
+REST_ABOVE: Final = 256  # instances; a pass over fewer takes some 20 us
+REST_MS: Final = 500  # an instance that comes back among many that are gone waits so long at most
 MAX_EXACT_CLASSES: Final = 16  # the classes are searched one by one
 FOREVER: Final = (1 << 62) - 1
 # The horizon is 1/128 of the shortest warm-up, so weights grow by less than 1 % of the base in it,
@@ -56,12 +62,17 @@ class WeightClass:
 
 @final
 class WeightTable:
-    """The classes of one pool for one method, valid up to a moment (ms)."""
+    """The classes of one pool for one method, valid up to a moment (ms).
+
+    ``rest`` has those instances only that were usable when a pass was needed.
+    """
 
     def __init__(self, classes: list[WeightClass], valid_until: int, is_even: bool) -> None:
         self.classes: Final = classes
         self.valid_until: Final = valid_until
         self.is_even: Final = is_even
+        self.rest: WeightTable | None = None
+        self.rest_until = 0
         total = 0.0
         for each in classes:
             total += each.span
@@ -88,12 +99,12 @@ class Pool:
         self.degraded: Final = degraded
         self._counters: Final = counters
         self._table: WeightTable | None = None
-        self._of_methods: Final[dict[str, WeightTable | None]] = {}
+        self._methods: Final[set[str]] = set()  # those that have weights of their own
+        self._of_methods: Final[dict[str, WeightTable]] = {}
         for instance in instances:
             weights = instance.method_weights
             if weights is not None:
-                for method in weights:
-                    self._of_methods[method] = None
+                self._methods.update(weights)
 
     def pick(
         self,
@@ -117,6 +128,12 @@ class Pool:
             instance = _draw(table, method, now_ms, rng)
             if instance is not None and not (unavailable and instance.address in unavailable):
                 return instance
+        rest = table.rest
+        if rest is not None and now_ms <= table.rest_until:
+            for _ in range(MAX_TRIES):
+                instance = _draw(rest, method, now_ms, rng)
+                if instance is not None and instance.address not in unavailable:
+                    return instance
         self._counters.count(SUMMED_COUNTER)
         return self._pass(table, method, now_ms, rng, unavailable)
 
@@ -133,14 +150,16 @@ class Pool:
         return refused
 
     def _table_of(self, method: str, now_ms: int) -> WeightTable:
-        has_own = bool(self._of_methods) and method in self._of_methods
-        table = self._of_methods[method] if has_own else self._table
+        has_own = bool(self._methods) and method in self._methods
+        table = self._of_methods.get(method) if has_own else self._table
         if table is None or now_ms > table.valid_until:
             table = build_table(self.instances, method, now_ms)
-            if has_own:
-                self._of_methods[method] = table
-            else:
+            if not has_own:
                 self._table = table
+            else:
+                if len(self._of_methods) >= MAX_METHOD_TABLES:
+                    self._of_methods.clear()
+                self._of_methods[method] = table
         return table
 
     def _pass(
@@ -169,6 +188,9 @@ class Pool:
             total += weight
             found.append(instance)
             sums.append(total)
+        if best == 0 and len(self.instances) > REST_ABOVE:
+            table.rest = build_table(found, method, now_ms)
+            table.rest_until = min(now_ms + REST_MS, table.rest.valid_until)
         return found[min(bisect_right(sums, rng() * total), len(found) - 1)]
 
 
@@ -195,14 +217,14 @@ def build_table(instances: list[Instance], method: str, now_ms: int) -> WeightTa
     """Sort the instances into classes for one method; there must be at least one instance."""
     warm: dict[int, list[Instance]] = {}
     warming: list[Instance] = []
-    warmup = MAX_HORIZON_MS << HORIZON_SHIFT
+    until = FOREVER
     for instance in instances:
         weight = base_weight(instance, method)
         if weight == 0:
             continue
         if is_warming(instance, now_ms):
             warming.append(instance)
-            warmup = min(warmup, instance.warmup_ms)
+            until = min(until, _steady_until(instance, now_ms))
         elif weight in warm:
             warm[weight].append(instance)
         else:
@@ -212,15 +234,21 @@ def build_table(instances: list[Instance], method: str, now_ms: int) -> WeightTa
     classes = [WeightClass(float(weight), members, True) for weight, members in warm.items()]
     if len(classes) > MAX_EXACT_CLASSES:
         classes = _by_power_of_two(warm)
-    until = FOREVER
     if warming:
-        until = now_ms + max(MIN_HORIZON_MS, warmup >> HORIZON_SHIFT)
+        until = max(until, now_ms + MIN_HORIZON_MS)
         growing: dict[int, list[Instance]] = {}
         for instance in warming:
             growing.setdefault(weight_at(instance, method, until), []).append(instance)
         classes.extend(_by_power_of_two(growing))
     classes.sort(key=_span, reverse=True)
     return WeightTable(classes, until, False)
+
+
+def _steady_until(instance: Instance, now_ms: int) -> int:
+    """Return up to when a warming instance's weight hardly grows; by then the table is old."""
+    if instance.started_ms > now_ms:  # by its clock, which may be years ahead; its weight is 1
+        return instance.started_ms
+    return now_ms + min(MAX_HORIZON_MS, instance.warmup_ms >> HORIZON_SHIFT)
 
 
 def _by_power_of_two(members_of: dict[int, list[Instance]]) -> list[WeightClass]:

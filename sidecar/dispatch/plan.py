@@ -20,7 +20,8 @@ from sidecar.telemetry.counters import Counters
 
 CLEARED_COUNTER: Final = "plan_memo_cleared"
 MAX_POOLS: Final = 1024  # kinds of calls of one service, each a known tag or a mix of two
-# All pools of a plan together hold at most this many references per member (8 bytes each).
+# All pools of a plan together list at most this many references per member (8 bytes each). A pool
+# that is picked from has as many again in its weight table.
 MAX_REFERENCES_PER_MEMBER: Final = 16
 MIN_REFERENCES: Final = 10_000  # small services are bounded by MAX_POOLS alone
 MAX_RECENT: Final = 1024  # different tags seen between two changes, unknown ones too
@@ -83,9 +84,9 @@ class Plan:
             return self._run(call)
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._run(call)
             if len(self._pools) >= self._max_pools:
                 self._clear()
+            pool = self._run(call)
             self._pools[key] = pool
         return pool
 

@@ -30,16 +30,17 @@ class FlushQueue:
         self._call_soon: Final = call_soon
         self._links: list[Link] = []
         self._is_armed = False
+        self._run: Final[Callable[[], None]] = self.run  # bound once, not once a turn
 
     def add(self, link: Link) -> None:
         """Have ``link.flush`` called at the end of this turn; the link adds itself once a turn."""
         self._links.append(link)
         if not self._is_armed:
             self._is_armed = True
-            self._call_soon(self.run)
+            self._call_soon(self._run)
 
     def run(self) -> None:
-        """Flush every registered connection."""
+        """Flush every registered connection; one that fails must not hold up the others."""
         links = self._links
         self._links = []
         self._is_armed = False

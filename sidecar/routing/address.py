@@ -8,7 +8,8 @@ follows. Ours beyond Dubbo, where these match nothing: ``10.1.2.3:*`` (any port)
 resolved.
 
 Exact addresses, hosts and ports are dictionaries, so an instance costs three look-ups however long
-the rule is; only ranges and networks are tried one by one.
+the rule is. Ranges and networks are filed under the parts before their first range, so that only
+those are tried one by one that begin as the instance's address does.
 """
 
 from __future__ import annotations
@@ -71,12 +72,15 @@ class AddressMatcher:
         self._hosts: Final[dict[str, list[str]]] = {}
         self._ports: Final[dict[int, list[str]]] = {}
         self._everywhere: Final[list[str]] = []
-        self._ranged: Final[list[tuple[AddressPattern, str]]] = []
+        self._ranged: Final[dict[tuple[int, ...], list[tuple[AddressPattern, str]]]] = {}
+        self._prefixes: Final[set[int]] = set()  # the lengths of the keys of _ranged
 
     def add(self, pattern: AddressPattern, name: str) -> None:
         """Give ``name`` to what the pattern matches."""
         if pattern.ranges:
-            self._ranged.append((pattern, name))
+            prefix = _prefix(pattern.ranges)
+            self._ranged.setdefault(prefix, []).append((pattern, name))
+            self._prefixes.add(len(prefix))
         elif pattern.host and pattern.port:
             self._addresses.setdefault((pattern.host, pattern.port), []).append(name)
         elif pattern.host:
@@ -95,9 +99,11 @@ class AddressMatcher:
         names.update(self._everywhere)
         if self._ranged:
             parts = _host_parts(host)
-            for pattern, name in self._ranged:
-                if pattern.port in (_ANY_PORT, instance.port) and _contains(pattern.ranges, parts):
-                    names.add(name)
+            for length in self._prefixes:
+                for pattern, name in self._ranged.get(tuple(parts[:length]), ()):
+                    is_port = pattern.port in (_ANY_PORT, instance.port)
+                    if is_port and _contains(pattern.ranges, parts):
+                        names.add(name)
         return names
 
 
@@ -126,9 +132,12 @@ def _split_port(text: str) -> tuple[str, int]:
 def _port(text: str) -> int:
     if text == "*":
         return _ANY_PORT
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_PORT):
+    if not (text.isascii() and text.isdigit() and len(text) <= 5):
         raise PatternError("not a port")
-    return int(text)
+    port = int(text)
+    if not 0 < port <= _MAX_PORT:
+        raise PatternError("not a port")
+    return port
 
 
 def _v4_or_name(host: str, port: int) -> AddressPattern:
@@ -190,6 +199,16 @@ def _host_parts(host: str) -> list[int]:
     if not _V4_HOST.fullmatch(host):
         return []
     return [int(part) for part in host.split(".")]
+
+
+def _prefix(ranges: Ranges) -> tuple[int, ...]:
+    """Return the parts that stand alone before the first range."""
+    prefix: list[int] = []
+    for low, high in ranges:
+        if low != high:
+            break
+        prefix.append(low)
+    return tuple(prefix)
 
 
 def _contains(ranges: Ranges, parts: list[int]) -> bool:

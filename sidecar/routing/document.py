@@ -4,10 +4,12 @@ Whoever can write to the registry writes rules, so the text is not trusted. The 
 configuration files (one document, no anchors, aliases, tags or duplicate keys, capped depth) plus a
 size cap; any breach refuses the whole text. Scalars follow YAML 1.1 as Dubbo's SnakeYAML does
 (``yes`` and ``on`` are true), but dates and merge keys stay text: no rule means them.
+So do long numbers: those of base 60 take quadratic time, and Python prints no long integer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import yaml
@@ -17,11 +19,18 @@ from yaml.resolver import Resolver
 from sidecar.settings.document import Mapping, Node, Scalar, parse_document
 
 MAX_RULE_SIZE: Final = 256 * 1024  # the default; about 10,000 addresses fit in one rule
-_CONVERTED: Final = frozenset(
-    "tag:yaml.org,2002:" + name for name in ("null", "bool", "int", "float")
-)
+MAX_NUMBER: Final = 64  # characters; numbers in rules have a few digits
+MAX_ERROR: Final = 300  # characters of an error text, which may quote a key of any length
+_TAG: Final = "tag:yaml.org,2002:"
 _RESOLVER: Final[Any] = Resolver()
 _CONSTRUCTOR: Final = SafeConstructor()
+# Called one by one: ``construct_object`` would remember every node for as long as the program runs.
+_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
+    _TAG + "null": _CONSTRUCTOR.construct_yaml_null,
+    _TAG + "bool": _CONSTRUCTOR.construct_yaml_bool,
+    _TAG + "int": _CONSTRUCTOR.construct_yaml_int,
+    _TAG + "float": _CONSTRUCTOR.construct_yaml_float,
+}
 
 
 class DocumentError(ValueError):
@@ -42,7 +51,7 @@ def load_document(text: str, max_size: int = MAX_RULE_SIZE) -> Any:
     root, problems = parse_document(text, max_size)
     if problems:
         first = problems[0]
-        raise DocumentError(f"line {first.line}, column {first.column}: {first.text}")
+        raise DocumentError(f"line {first.line}, column {first.column}: {first.text}"[:MAX_ERROR])
     return None if root is None else _value(root)
 
 
@@ -55,13 +64,14 @@ def _value(node: Node) -> Any:
 
 
 def _scalar(node: Scalar) -> Any:
-    if not node.is_plain:
+    if not node.is_plain or len(node.text) > MAX_NUMBER:
         return node.text
     tag = _RESOLVER.resolve(yaml.ScalarNode, node.text, (True, False))
-    if tag not in _CONVERTED:
+    convert = _CONVERTERS.get(tag)
+    if convert is None:
         return node.text
     try:
-        return _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, node.text))
-    except ValueError:  # thousands of digits
+        return convert(yaml.ScalarNode(tag, node.text))
+    except ValueError:  # a base and no digits
         place = f"line {node.line}, column {node.column}"
         raise DocumentError(f"{place}: a number that cannot be read") from None

@@ -18,6 +18,9 @@ from sidecar.routing.text_match import MATCHER_FIELDS, MatcherError, TextMatcher
 LEVEL_SEPARATOR: Final = "|"
 MATCH_VERSION: Final = "v3.0"
 MAX_WARNINGS: Final = 50  # the rest of a broken rule is only counted
+MAX_WARNING: Final = 300  # characters; a warning may quote a word of any length
+MAX_TAG: Final = 128  # characters of a name; a call's tag is tried against it level by level
+MAX_TAGS: Final = 1000  # of one rule, each of which may name every instance
 _RULE_FIELDS: Final = frozenset((
     "configVersion", "scope", "key", "enabled", "force", "tags",
     "runtime", "priority", "dynamic", "valid",  # Dubbo parses these and uses them nowhere
@@ -39,7 +42,8 @@ class TagRule:
     """A compiled rule. Compare by identity: a new text is a new rule.
 
     ``names`` are the tags it defines by addresses, whether or not one is alive; a tag defined by
-    ``match`` exists only while an instance matches.
+    ``match`` exists only while an instance matches. No name of either kind has more than
+    ``longest`` characters.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class TagRule:
         self.is_enabled: Final = is_enabled
         self.force: Final = force
         self.names: Final = names
+        self.longest: Final = max(map(len, [*names, *(name for name, _ in matches)]), default=0)
         self._addresses: Final = addresses
         self._matches: Final = matches
 
@@ -89,12 +94,23 @@ def parse_tag_rule(text: str, key: str, max_size: int = MAX_RULE_SIZE) -> RuleRe
         return RuleReading(None, str(error), [])
     if document is None:  # only comments
         return RuleReading(None, "", [])
-    if not isinstance(document, dict):
-        return RuleReading(None, "the rule is not a mapping", [])
-    if not isinstance(document.get("tags"), (list, type(None))):
-        return RuleReading(None, "tags is not a list", [])
+    fault = _fault_of(document)
+    if fault:
+        return RuleReading(None, fault, [])
     reader = _Reader(document)
     return RuleReading(reader.rule(key), "", reader.warnings)
+
+
+def _fault_of(document: Any) -> str:
+    """Say why the document as a whole is no rule, ``""`` when it is one."""
+    if not isinstance(document, dict):
+        return "the rule is not a mapping"
+    tags = document.get("tags")
+    if not isinstance(tags, (list, type(None))):
+        return "tags is not a list"
+    if tags is not None and len(tags) > MAX_TAGS:
+        return f"{len(tags)} tags are more than the {MAX_TAGS} allowed"
+    return ""
 
 
 class _Reader:
@@ -143,6 +159,9 @@ class _Reader:
         if not isinstance(name, str) or not name:
             self._warn(f"{place} has no name and is left out")
             return ""
+        if len(name) > MAX_TAG:
+            self._warn(f"{place} has a name longer than {MAX_TAG} characters and is left out")
+            return ""
         return name
 
     def _read_tag(self, name: str, tag: dict[str, Any]) -> None:
@@ -184,7 +203,7 @@ class _Reader:
 
     def _warn(self, text: str) -> None:
         if len(self.warnings) < MAX_WARNINGS:
-            self.warnings.append(text)
+            self.warnings.append(text[:MAX_WARNING])
         elif len(self.warnings) == MAX_WARNINGS:
             self.warnings.append("more warnings are not shown")
 

@@ -6,10 +6,12 @@ from typing import Final, final
 
 from sidecar.model.instance import Instance
 from sidecar.model.instance_set import EMPTY, InstanceSet
+from sidecar.routing.router import resolve
 from sidecar.routing.rule import LEVEL_SEPARATOR, TagRule
 from sidecar.routing.sets import SetEdits, edited
 
 FALLBACK: Final = "tag_fallback"  # why a tag router degraded: untagged ones for a tagged call
+SLICE: Final = 4096  # instances put into sets at a time: their edits are lists, which take memory
 _UNTAGGED: Final = ""  # the key of the instances without a static tag
 _LISTED: Final = ""  # the key of the instances that any tag of the rule names
 
@@ -53,8 +55,7 @@ class TagSets:
         if active is self.rule:
             dynamic = _dynamic_edits(active, removed, added).applied_to(self._dynamic)
         else:
-            everyone = [i for id in members if (i := instances[id]) is not None]  # noqa: A001
-            dynamic = _dynamic_edits(active, [], everyone).applied_to({})
+            dynamic = _dynamic_sets(active, resolve(instances, members))
         return TagSets(active, members, static.applied_to(self._static), dynamic)
 
     @property
@@ -83,6 +84,9 @@ class TagSets:
         only while an instance matches.
         """
         rule = self.rule
+        if rule is not None and len(tag) > rule.longest and not exact:
+            # Callers send what they like: looked at one by one, levels would take quadratic time.
+            tag = tag[: rule.longest + 1].rpartition(LEVEL_SEPARATOR)[0]
         while rule is not None and tag:
             if tag in rule.names or tag in self._dynamic:
                 return tag
@@ -102,6 +106,15 @@ class TagSets:
         return ", ".join(texts)
 
 
+def _dynamic_sets(rule: TagRule | None, instances: list[Instance]) -> dict[str, InstanceSet]:
+    """Build the sets of a rule over instances that are in none yet."""
+    sets: dict[str, InstanceSet] = {}
+    if rule is not None:
+        for start in range(0, len(instances), SLICE):
+            sets = _dynamic_edits(rule, [], instances[start : start + SLICE]).applied_to(sets)
+    return sets
+
+
 def _dynamic_edits(
     rule: TagRule | None, removed: list[Instance], added: list[Instance]
 ) -> SetEdits:
@@ -109,11 +122,15 @@ def _dynamic_edits(
     if rule is None:
         return edits
     for instance in removed:
-        for tag in rule.tags_of(instance):
+        tags = rule.tags_of(instance)
+        for tag in tags:
             edits.drop(tag, instance.id)
+        if tags:
             edits.drop(_LISTED, instance.id)
     for instance in added:
-        for tag in rule.tags_of(instance):
+        tags = rule.tags_of(instance)
+        for tag in tags:
             edits.add(tag, instance.id)
+        if tags:
             edits.add(_LISTED, instance.id)
     return edits

@@ -5,7 +5,7 @@ The first field in that order decides; the first four need a value to compare (D
 Regular expressions are matched by a backtracking engine, so a rule could make it run for ever.
 Therefore repeated groups, references, assertions and flags are refused, values longer than
 ``MAX_INPUT`` do not match, and the number of ways in which the expression can try to match a value
-of that length is bounded.
+of that length is bounded. The values of a fleet are few, so each is matched once and remembered.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final, final
 MAX_REGEX: Final = 200
 MAX_INPUT: Final = 128
 MAX_WAYS: Final = MAX_INPUT**3  # three free repetitions; some milliseconds at worst
+MAX_KNOWN: Final = 1024  # values remembered by one matcher; at the cap it starts again
 MATCHER_FIELDS: Final = ("exact", "prefix", "regex", "wildcard", "empty", "noempty")
 _REPETITIONS: Final = ("*", "+", "?", "{")
 # A character class, an escaped character, the opening of a group, or one other character.
@@ -42,6 +43,7 @@ class TextMatcher:
         self._wildcard: Final = _text(fields, "wildcard")
         self._empty: Final = _text(fields, "empty")
         self._noempty: Final = _text(fields, "noempty")
+        self._known: Final[dict[str, bool]] = {}
 
     def matches(self, value: str | None) -> bool:
         """Tell whether a parameter has a fitting value; None is an absent parameter."""
@@ -51,12 +53,21 @@ class TextMatcher:
             if self._prefix is not None:
                 return value.startswith(self._prefix)
             if self._regex is not None:
-                return len(value) <= MAX_INPUT and self._regex.fullmatch(value) is not None
+                return len(value) <= MAX_INPUT and self._fits(self._regex, value)
             if self._wildcard is not None:
                 return self._wildcard in ("*", value)
         if self._empty is not None:
             return not value
         return self._noempty is not None and bool(value)
+
+    def _fits(self, regex: re.Pattern[str], value: str) -> bool:
+        fits = self._known.get(value)
+        if fits is None:
+            fits = regex.fullmatch(value) is not None
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[value] = fits
+        return fits
 
 
 def compile_regex(pattern: str) -> re.Pattern[str]:

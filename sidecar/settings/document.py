@@ -13,6 +13,10 @@ from typing import Final, NamedTuple, TypeAlias, final
 import yaml
 
 MAX_TEXT: Final = 256 * 1024  # a hand-written file is a few KiB; bounds the time of one read
+# A text may have one key or value per so many characters, since each takes about 10 us. In a long
+# rule they are addresses, of about 25 characters with what belongs to their line.
+VALUE_SIZE: Final = 12
+MIN_VALUES: Final = 1000  # allowed in any text
 MAX_DEPTH: Final = 32  # the schema needs 5; bounds what later walks recurse into
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -73,7 +77,7 @@ def parse_document(text: str, max_text: int = MAX_TEXT) -> tuple[Node | None, li
     """
     if len(text) > max_text:
         return None, [Problem(1, 1, f"larger than {max_text // 1024} KiB")]
-    builder = _Builder()
+    builder = _Builder(max(MIN_VALUES, max_text // VALUE_SIZE))
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             if not builder.accept(event):
@@ -100,10 +104,12 @@ def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
 class _Builder:
     """Builds the tree from events with an explicit stack, so depth is a number we can check."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_values: int) -> None:
         self.root: Node | None = None
         self.problems: list[Problem] = []
         self._documents = 0
+        self._values = 0
+        self._max_values: Final = max_values
         self._stack: list[tuple[Mapping | Sequence, Scalar | None]] = []
 
     def accept(self, event: yaml.Event) -> bool:
@@ -117,6 +123,10 @@ class _Builder:
             self._complain(event, f"alias *{event.anchor}: anchors and aliases are not allowed")
             self._place(Scalar("", False, *_at(event)))
         elif isinstance(event, yaml.ScalarEvent):
+            self._values += 1
+            if self._values > self._max_values:
+                self._complain(event, f"more than {self._max_values} values")
+                return False
             self._check_node(event)
             self._place(Scalar(event.value, event.implicit[0], *_at(event)))
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.e2e.peers import (
     free_port,
     wait_until,
 )
-from tests.e2e.sidecar_process import SidecarProcess
+from tests.e2e.sidecar_process import COALESCE, SidecarProcess
 from tests.fixtures.zookeeper import ZooKeeperServer
 
 INTERFACE = "org.example.peer.Greeter"
@@ -47,12 +48,16 @@ class JavaPeers:
         """The provider process of a version."""
         return self._hosts[version]
 
-    def offer(self, version: Version, name: str, /, **words: object) -> int:
-        """Let the version's provider process offer a service once and return its port."""
+    def offer(self, version: Version, name: str, /, **words: object) -> tuple[int, bool]:
+        """Let the version's provider process offer a service once.
+
+        Returns its port and whether it was offered just now.
+        """
         key = (version, name)
-        if key not in self._offers:
+        is_new = key not in self._offers
+        if is_new:
             self._offers[key] = self.host(version).export(name=name, **words)
-        return self._offers[key]
+        return self._offers[key], is_new
 
     def reference(self, version: Version, url: str, /, **words: object) -> Reference:
         """Return the consumer's reference for these words, made once."""
@@ -70,34 +75,43 @@ class JavaPeers:
 class Fleet:
     """The Java peers, the registry they use and the sidecar between them."""
 
-    def __init__(self, peers: JavaPeers, zookeeper: ZooKeeperServer, sidecar: SidecarProcess):
+    def __init__(
+        self, peers: JavaPeers, zookeeper: ZooKeeperServer, sidecar: SidecarProcess
+    ) -> None:
         self.peers = peers
         self.zookeeper = zookeeper
         self.sidecar = sidecar
         self.registry = f"zookeeper://{zookeeper.hosts}"
-        self.ports = {version: free_port() for version in VERSIONS}
+        self._ports = {version: free_port() for version in VERSIONS}
+        self._changed_at = 0.0
 
     def offer(self, version: Version, name: str, /, **words: object) -> int:
         """Register a service of the version's provider process once and return its port.
 
         Unless a port is given, the services of one process share one, as they do in real life.
         """
-        words.setdefault("port", self.ports[version])
-        port = self.peers.offer(version, name, registry=self.registry, **words)
-        self.wait_known()
+        words.setdefault("port", self._ports[version])
+        port, is_new = self.peers.offer(version, name, registry=self.registry, **words)
+        if is_new:
+            self._changed_at = time.monotonic()
         return port
 
     def wait_known(self) -> None:
-        """Wait until the sidecar has read what the registry lists."""
+        """Wait until the sidecar has read what the registry lists.
+
+        Equal numbers alone would not do: one name may have gone while another came.
+        """
         path = f"/dubbo/{INTERFACE}/providers"
+        time.sleep(max(0.0, self._changed_at + 2 * COALESCE - time.monotonic()))
         wait_until(
             lambda: self.sidecar.listed(INTERFACE) == len(self.zookeeper.admin.get_children(path)),
             what="the sidecar has read every name",
         )
 
-    def reference(self, version: Version, /, **words: object) -> Reference:
+    def reference(self, version: Version, query: str = "", /, **words: object) -> Reference:
         """Return the version's reference through the sidecar for these words."""
-        return self.peers.reference(version, self.sidecar.url, **words)
+        self.wait_known()
+        return self.peers.reference(version, self.sidecar.url + query, **words)
 
 
 def others(version: Version) -> list[Version]:

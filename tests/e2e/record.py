@@ -7,6 +7,7 @@ The relay cuts frames on its own, so the vectors do not depend on the code that 
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import tempfile
@@ -68,7 +69,11 @@ class Relay:
                 consumer, _ = self._listener.accept()
             except OSError:
                 return
-            provider = socket.create_connection(("127.0.0.1", self._target))
+            try:
+                provider = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:  # it has ended; the consumer sees its connection close
+                consumer.close()
+                continue
             for source, sink, kept in (
                 (consumer, provider, self.up),
                 (provider, consumer, self.down),
@@ -82,13 +87,12 @@ class Relay:
 
 def _pump(source: socket.socket, sink: socket.socket, kept: list[bytes]) -> None:
     frames = Frames()
-    try:
+    with source, contextlib.suppress(OSError):
         while data := source.recv(RECEIVE):
             kept += frames.feed(data)
             sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-    except OSError:
-        sink.close()
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_RDWR)  # ends the other direction, which closes it
 
 
 class Book:

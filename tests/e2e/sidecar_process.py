@@ -16,6 +16,7 @@ from tests.e2e.peers import environment, free_port, wait_until
 START_LIMIT = 20.0
 END_LIMIT = 40.0
 REQUEST_LIMIT = 5.0
+COALESCE = 0.2
 
 CONFIGURATION = """
 consumer:
@@ -26,7 +27,7 @@ listeners:
 registries:
   - name: main
     url: "{registry}"
-    coalesce: 200ms
+    coalesce: {coalesce}ms
     allow_networks: ["127.0.0.0/8"]
 services: {{preload: [org.example.peer.Greeter]}}
 drain: {{grace: 10s, idle: 500ms}}
@@ -43,7 +44,10 @@ class SidecarProcess:
         configuration = directory / f"sidecar-{self.port}.yaml"
         configuration.write_text(
             CONFIGURATION.format(
-                port=self.port, registry=registry, admin=self._admin.rpartition(":")[2]
+                port=self.port,
+                coalesce=int(COALESCE * 1000),
+                registry=registry,
+                admin=self._admin.rpartition(":")[2],
             )
         )
         self.log = directory / f"sidecar-{self.port}.log"

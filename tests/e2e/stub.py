@@ -65,7 +65,7 @@ class StubProvider:
 
     def _serve(self, connection: socket.socket) -> None:
         frames = Frames()
-        with contextlib.suppress(OSError):
+        with connection, contextlib.suppress(OSError):
             while data := connection.recv(RECEIVE):
                 for frame in frames.feed(data):
                     if frame[2] & EVENT:

@@ -11,7 +11,7 @@ from tests.e2e.fleet import answered, offer_plain, others
 from tests.e2e.peers import VERSIONS, Provider, free_port, wait_until
 from tests.e2e.sidecar_process import SidecarProcess
 
-pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(120, func_only=True)]
 
 callers = pytest.mark.parametrize("caller", VERSIONS, ids=lambda v: f"consumer{v}")
 callees = pytest.mark.parametrize("callee", VERSIONS, ids=lambda v: f"provider{v}")
@@ -55,7 +55,9 @@ def test_a_killed_provider_costs_only_the_calls_in_flight(fleet, callee):
         time.sleep(1)
         outcome = reference.finish()
         wait_until(lambda: "phoenix" in reference.many(20)["histogram"], what="it is back")
-    assert sum(outcome["failures"].values()) <= threads, outcome
+    # A dying process may still accept one more connection: a second round of calls in flight.
+    assert sum(outcome["failures"].values()) <= 2 * threads, outcome
+    assert all("CONNECTION_LOST" in kind for kind in outcome["failures"]), outcome
 
 
 @callers

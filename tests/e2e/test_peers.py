@@ -19,7 +19,7 @@ from tests.e2e.stub import body, reply, rpc_exception, text
 
 pytestmark = [
     pytest.mark.java,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(120, func_only=True),  # the first build and start take as long as they take
     pytest.mark.parametrize("version", VERSIONS, ids=str),
 ]
 
@@ -46,7 +46,7 @@ def consumer(java_peers: JavaPeers, version: Version) -> Consumer:
 def direct(java_peers: JavaPeers, version: Version) -> str:
     """The URL of a plain provider of the same version."""
     words = {} if version.is_legacy else {"p_prefer__serialization": "fastjson2,hessian2"}
-    return f"dubbo://127.0.0.1:{java_peers.offer(version, 'direct', **words)}"
+    return f"dubbo://127.0.0.1:{java_peers.offer(version, 'direct', **words)[0]}"
 
 
 def wire_timeouts(reference: Reference) -> dict[str, str]:
@@ -236,7 +236,7 @@ def test_which_status_a_provider_sends_for_its_own_oversize_reply(consumer, rela
 
 
 def test_what_a_request_above_the_providers_limit_does(consumer, java_peers, version):
-    port = java_peers.offer(version, "small", payload=100_000)
+    port, _ = java_peers.offer(version, "small", payload=100_000)
     reference = consumer.refer(f"dubbo://127.0.0.1:{port}", connections=1, timeout=700)
     first = reference.call("echoBytes", 500_000)
     second = reference.call()
@@ -248,7 +248,7 @@ def test_what_a_request_above_the_providers_limit_does(consumer, java_peers, ver
 
 def test_how_a_provider_refuses_a_wrong_version_or_group(consumer, java_peers, version):
     words = {"group": "g", "version": "1.0.0"}
-    port = java_peers.offer(version, "versioned", **words)
+    port, _ = java_peers.offer(version, "versioned", **words)
     with contextlib.closing(Relay(port)) as relay:
         assert consumer.refer(relay.url, **words).value() == "hello bob from versioned"
         relay.down.clear()
@@ -261,7 +261,7 @@ def test_how_a_provider_refuses_a_wrong_version_or_group(consumer, java_peers, v
 
 
 def test_a_provider_refuses_a_call_without_its_token(consumer, java_peers, version):
-    port = java_peers.offer(version, "guarded", token="s3cret")
+    port, _ = java_peers.offer(version, "guarded", token="s3cret")
     with contextlib.closing(Relay(port)) as relay:
         answer = consumer.refer(relay.url).call()
         assert "Invalid token!" in answer["root"]
@@ -270,7 +270,7 @@ def test_a_provider_refuses_a_call_without_its_token(consumer, java_peers, versi
 
 
 def test_a_full_thread_pool_answers_100(consumer, java_peers, version):
-    port = java_peers.offer(version, "narrow", threads=1)
+    port, _ = java_peers.offer(version, "narrow", threads=1)
     with contextlib.closing(Relay(port)) as relay:
         reference = consumer.refer(relay.url, timeout=3000)
         outcome = reference.many(3, threads=3, method="slow", arg=500)
@@ -300,7 +300,7 @@ def test_a_provider_announces_its_end_with_readonly_events(consumer, java_peers,
 
 
 def test_a_provider_closes_a_silent_connection_after_three_heartbeats(java_peers, version):
-    port = java_peers.offer(version, "hasty", p_heartbeat=500)
+    port, _ = java_peers.offer(version, "hasty", p_heartbeat=500)
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         begin = time.monotonic()
         assert connection.recv(1) == b""  # and it sends no heartbeat of its own before

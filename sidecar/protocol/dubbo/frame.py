@@ -7,11 +7,11 @@
     4       8     id, opaque
     12      4     body length; the body follows
 
-The reader makes at most one copy of a frame (none when a chunk is exactly one frame), never looks
-at a byte twice while it collects a split frame, and holds at most one frame of the largest allowed
-size. What is larger is reported after its header and its body is counted away, not kept. Java
-scans ahead for the next magic when a stream is out of step; this reader gives up instead, since a
-payload may contain the magic.
+The reader copies a split frame twice, another one once (or not, when it is the whole chunk), never
+looks at a byte again while it collects a frame, and holds at most one of the largest allowed size.
+What is larger is reported after its header and its body is counted away, not kept. Java scans ahead
+for the next magic when a stream is out of step; this reader gives up instead, since a payload may
+contain the magic.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ MAX_TIMEOUT_MS: Final = 2**31 - 1  # Dubbo keeps a timeout in a Java int
 # Longest service, group, version or method name, in characters: such names become registry paths,
 # labels and reply texts. Longer ones are refused; the JVM's own limit is 65,535 bytes.
 MAX_NAME: Final = 1024
+MAX_ARGUMENTS: Final = 255  # the JVM's own limit
+MAX_DESCRIPTOR: Final = 65_535  # characters, as well
 # Distinct heads remembered for one method: few combinations of tag and timeout occur.
 MAX_HEADS: Final = 16
 MAX_KEY_SIZE: Final = 512  # bytes; ordinary attachments take 100 to 300
@@ -133,6 +135,8 @@ def keep_head(heads: dict[bytes, RequestHead], key: bytes, head: RequestHead) ->
 
 def count_arguments(descriptor: str) -> int:
     """Return how many values a JVM parameter descriptor without parentheses stands for."""
+    if len(descriptor) > MAX_DESCRIPTOR:
+        raise CodecError("parameter descriptor too long")
     count = 0
     at = 0
     end = len(descriptor)
@@ -148,6 +152,8 @@ def count_arguments(descriptor: str) -> int:
         elif sign != "[" or at + 1 == end:
             raise CodecError("bad parameter descriptor")
         at += 1
+    if count > MAX_ARGUMENTS:
+        raise CodecError(f"more than {MAX_ARGUMENTS} arguments")
     return count
 
 

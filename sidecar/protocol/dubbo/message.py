@@ -65,12 +65,13 @@ WRITEABLE: Final = 2
 OTHER: Final = 3
 
 # Methods that are remembered: more than a consumer calls in turn. With MAX_HEADS and the sizes of
-# the keys a hostile consumer can make a reader hold about 32 MiB.
+# the keys a hostile consumer can make a reader hold about 32 MiB for each of the two encodings.
 MAX_PRELUDES: Final = 1024
 MAX_PRELUDE_SIZE: Final = 1024
 
 _PRELUDE_STRINGS: Final = 5
 _NOT_SIMPLE: Final = -1
+_NO_NAME: Final = b"N"  # of a generic call: neither a string nor a document begins like this
 
 
 @final
@@ -104,9 +105,11 @@ class RequestReader:
         pos = prelude.args_at
         method = prelude.method
         name = b""  # the encoded first argument, when that names the method
-        if prelude.is_generic and is_string(raw, pos):
-            method, end = read_string(raw, pos)
-            name = raw[pos:end]
+        if prelude.is_generic:
+            name = _NO_NAME
+            if is_string(raw, pos):
+                method, end = read_string(raw, pos)
+                name = raw[pos:end]
         definitions: list[int] = []
         arity: i64 = prelude.arity
         while arity > 0:
@@ -135,9 +138,11 @@ class RequestReader:
             _keep_prelude(self._jsonb, raw, prelude)
         method: str | None = prelude.method
         name = b""
-        if prelude.is_generic and jsonb.is_string(raw, pos + jsonb.LENGTH_SIZE):
-            method, end = jsonb.read_text_document(raw, pos)
-            name = raw[pos:end]
+        if prelude.is_generic:
+            name = _NO_NAME
+            if jsonb.is_string(raw, pos + jsonb.LENGTH_SIZE):
+                method, end = jsonb.read_text_document(raw, pos)
+                name = raw[pos:end]
         arity: i64 = prelude.arity
         while arity > 0:
             pos = jsonb.document_end(raw, pos)
@@ -165,7 +170,8 @@ def _keep_prelude(cache: dict[bytes, Prelude], raw: bytes, prelude: Prelude) -> 
 def _tail(name: bytes, raw: bytes, pos: i64) -> bytes:
     """Return the bytes a head depends on beside the prelude; empty when they are too many to keep.
 
-    ``name`` ends by itself, so that different requests cannot give the same bytes.
+    A generic call's ``name`` is never empty and ends by itself, so that different requests cannot
+    give the same bytes.
     """
     if len(raw) - pos > MAX_KEY_SIZE:
         return b""

@@ -61,15 +61,14 @@ def decode_text(text: bytes) -> str:
     """Decode the bytes of a string: UTF-8 of UTF-16 units, so a surrogate pair is six bytes."""
     if text.isascii():
         return text.decode("ascii")
-    if max(text) >= 0xF0:
-        raise CodecError("bad UTF-8 in a Hessian string")
     try:
-        units = text.decode("utf-8", "surrogatepass")
+        decoded = text.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         raise CodecError("bad UTF-8 in a Hessian string") from None
-    if b"\xed" not in text:  # the lead byte of every surrogate
-        return units
-    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    units = decoded.encode("utf-16-le", "surrogatepass")
+    if len(units) != 2 * len(decoded):  # a character of four bytes took two units
+        raise CodecError("bad UTF-8 in a Hessian string")
+    return units.decode("utf-16-le", "surrogatepass")
 
 
 def read_number(data: bytes, pos: i64) -> int | None:

@@ -52,7 +52,7 @@ def _prepare(names: list[str], out: Path) -> None:
     for name, kind in ((competitors.COMPILED, "compiled"), (competitors.PURE, "pure")):
         if name in names:
             folder = wheels.installed(kind, out)
-            print(f"{name}: wheel with {wheels.compiled_count(folder)} compiled modules")
+            print(f"{name}: a wheel with {wheels.compiled_count(folder)} compiled modules")
 
 
 def _plan(options: argparse.Namespace, names: list[str]) -> Plan:

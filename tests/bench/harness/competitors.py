@@ -17,10 +17,10 @@ from typing import Any
 from harness import native, process, wheels
 
 DIRECT = "direct"
-RELAY = "null relay"
-ENVOY = "Envoy"
+RELAY = "null-relay"
+ENVOY = "envoy"
 COMPILED = "sidecar"
-PURE = "sidecar, pure Python"
+PURE = "sidecar-pure"
 ALL = (DIRECT, RELAY, ENVOY, COMPILED, PURE)
 
 # Above what any case needs, so that no limit of Envoy's is what gets measured.

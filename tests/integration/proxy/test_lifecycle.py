@@ -196,6 +196,8 @@ async def test_a_connect_that_takes_too_long_fails(worlds):
             assert (await consumer.call()).value == "alive"
         assert world.plane.unavailable == {f"127.0.0.1:{port}": 2}
         assert world.count("sidecar_connect_failures_total") >= 1
+        assert world.plane.connect_error(f"127.0.0.1:{port}") == "timed out"
+        assert world.plane.connect_error("127.0.0.1:1") == ""
         for filler in fillers:
             filler.close()
 

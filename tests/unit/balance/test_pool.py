@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.balance.pool import BACKING_OFF, DRAINING, MAX_EXACT_CLASSES, Pool, build_table
+from sidecar.balance.pool import (
+    BACKING_OFF,
+    DRAINING,
+    MAX_EXACT_CLASSES,
+    MAX_METHOD_TABLES,
+    REST_ABOVE,
+    REST_MS,
+    Pool,
+    build_table,
+)
 from sidecar.balance.weight import weight_at
 from sidecar.model.instance import Instance
 from sidecar.telemetry.counters import Counters
@@ -121,6 +130,30 @@ def test_the_table_is_kept_until_weights_can_outgrow_it() -> None:
     assert build_table(aged(-9, warmup_ms=-1), "m", NOW_MS).valid_until == NOW_MS + 50
 
 
+def test_fc_41_a_clock_that_is_ahead_does_not_wear_out_the_table() -> None:
+    """The weight is 1 until the start has come, were it in years and the warm-up a millisecond."""
+    day = 86_400_000
+    ahead = build_table(aged(-day, 10**8, warmup_ms=1), "m", NOW_MS)
+    assert ahead.valid_until == NOW_MS + day
+    assert build_table(aged(-day, -5 * day), "m", NOW_MS).valid_until == NOW_MS + day
+    assert build_table(aged(-day, 0), "m", NOW_MS).valid_until == NOW_MS + 4_687
+    instances = aged(-day, 10**8)
+    pool = Pool(instances, "", Counters())
+    for later in (0, day - 1, day, day + 1, day + 300_000, day + 600_000):
+        now = NOW_MS + later
+        assert_shares(draws(pool, now_ms=now, picks=20_000), exact(instances, now_ms=now))
+
+
+def test_tables_of_methods_are_capped() -> None:
+    weights = {f"m{n}": n for n in range(MAX_METHOD_TABLES + 1)}
+    instances = numbered(provider("10.0.0.1", methods=weights), provider("10.0.0.2", weight=30))
+    pool = Pool(instances, "", Counters())
+    for _ in range(2):
+        for method in ("list", *weights):
+            assert_shares(draws(pool, method=method, picks=500), exact(instances, method))
+            assert len(pool._of_methods) <= MAX_METHOD_TABLES
+
+
 def test_few_weights_have_a_class_each_and_many_share() -> None:
     few = build_table(fleet(*range(1, MAX_EXACT_CLASSES + 1)), "m", NOW_MS)
     assert len(few.classes) == MAX_EXACT_CLASSES
@@ -213,12 +246,47 @@ def test_unavailable_instances_are_passed_over(usable: int) -> None:
 
 
 def test_almost_everything_is_unavailable() -> None:
-    instances = fleet(*[100, 50] * 500)
-    unavailable = {each.address: DRAINING for each in instances[3:]}
+    instances = fleet(*[100, 50] * (REST_ABOVE // 2))
+    unavailable = {each.address: DRAINING for each in instances[2:]}
     counters = Counters()
     found = draws(Pool(instances, "", counters), unavailable, picks=1_000)
-    assert_shares(found, exact(instances[:3]))
-    assert 700 < counters.named[("pick_summed", "")] < 1_000
+    assert_shares(found, exact(instances[:2]))
+    assert 600 < counters.named[("pick_summed", "")] < 1_000
+
+
+@pytest.mark.parametrize("weight", [100, 0])
+def test_a_large_fleet_that_is_almost_gone_is_passed_over_once_in_a_while(weight: int) -> None:
+    instances = fleet(*[weight, weight // 2] * REST_ABOVE)
+    unavailable = {each.address: BACKING_OFF for each in instances[3:]}
+    counters = Counters()
+    pool = Pool(instances, "", counters)
+    for later in (0, REST_MS, REST_MS + 1):
+        found = draws(pool, unavailable, now_ms=NOW_MS + later, picks=2_000)
+        assert_shares(found, exact(instances[:3]) if weight else {0: 1, 1: 1, 2: 1})
+    assert counters.named[("pick_summed", "")] == 2
+
+
+def test_an_instance_that_comes_back_to_a_large_fleet_is_seen_soon() -> None:
+    instances = fleet(*[100] * (REST_ABOVE + 1))
+    unavailable = {each.address: BACKING_OFF for each in instances[1:]}
+    pool = Pool(instances, "", Counters())
+    assert draws(pool, unavailable, picks=100) == {0: 100}
+    del unavailable[instances[1].address]
+    soon = draws(pool, unavailable, now_ms=NOW_MS + REST_MS + 1, picks=2_000)
+    assert_shares(soon, {0: 1, 1: 1})
+    unavailable[instances[0].address] = DRAINING
+    assert draws(pool, unavailable, now_ms=NOW_MS + REST_MS + 2, picks=100) == {1: 100}
+
+
+def test_what_one_call_has_tried_does_not_lead_others_astray() -> None:
+    """A retry leaves out the last usable instance; the next call must still be given it."""
+    instances = fleet(*[100] * (2 * REST_ABOVE))
+    unavailable = {each.address: BACKING_OFF for each in instances[1:]}
+    pool = Pool(instances, "", Counters())
+    tried = {**unavailable, instances[0].address: BACKING_OFF}
+    for _ in range(20):
+        draws(pool, tried, picks=1)
+        assert draws(pool, unavailable, picks=5) == {0: 5}
 
 
 @pytest.mark.parametrize("last", [DRAINING, BACKING_OFF, 99])

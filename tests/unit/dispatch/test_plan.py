@@ -115,6 +115,16 @@ def test_pools_are_capped_by_references() -> None:
     assert roomy.named == {}
 
 
+def test_the_pool_that_is_made_at_the_cap_counts_too() -> None:
+    counters = Counters()
+    found = Plan(fleet(*[""] * 6, "a"), counters, max_pools=1, min_references=0)
+    for _ in range(40):
+        found.pool("", False, "")
+        found.pool("a", False, "")
+        assert found._references == sum(len(each.instances) for each in found._pools.values())
+    assert counters.named == {("plan_memo_cleared", ""): 79}
+
+
 def test_a_call_that_cannot_be_keyed_is_routed_each_time() -> None:
     step = Step(InstanceSet([0]), "x")
     router = ScriptedRouter("r", step, None)

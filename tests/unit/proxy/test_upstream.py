@@ -267,6 +267,21 @@ def test_fc_63_readonly_moves_the_queue_lets_the_rest_finish_and_is_not_answered
     assert [each.status for each in consumer.frames()] == [20, 20, 20]
 
 
+def test_a_heartbeat_stays_queued_when_the_calls_around_it_move():
+    _, consumer, (leaving, staying) = served(20880, 20881)
+    leaving.protocol.pause_writing()
+    while len(leaving.protocol.parts) < 2:
+        consumer.send(request(200))
+    leaving.send(heartbeat(77))
+    queued = consumer.protocol.session.calls
+    next(call for call in queued if call.session is leaving.protocol.session).is_done = True
+    staying.frames()
+    leaving.send(readonly())
+    assert len(staying.frames()) == 1, "what was given up is not moved"
+    leaving.protocol.resume_writing()
+    assert leaving.frame().raw == heartbeat_reply(77)
+
+
 def test_fc_63_writeable_makes_it_usable_again():
     rig, consumer, (one, two) = served(20880, 20881)
     one.send(readonly())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import timeit
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -68,6 +69,7 @@ def test_forms(pattern: str, yes: list[tuple[str, int]], no: list[tuple[str, int
         "10.1.2.3:x", "10.1.2.3:", "10.1.2.7-5", "10.1.2.1-", "10.1.2.1-2-3", "10.1.*", "*:20880",
         "10.1.2.0/24:20880", "10.1.2.0/33", "x/24", "[::1", "[::1]x", "[10.1.2.3]:1", "1:2:3",
         "2001:db8:0:0:0:0:0:x", "2001:db8:0:0:0:0:0:fffff", "::1::", "-a", "10.1.2.3:٣",
+        "10.1.2.3:" + "1" * 5000,
     ],
 )  # fmt: skip
 def test_malformed_entries(pattern: str) -> None:
@@ -88,6 +90,18 @@ def test_all_names_of_an_instance() -> None:
     ]:  # fmt: skip
         matcher.add(AddressPattern.parse(pattern), name)
     assert matcher.names_of(provider("10.1.2.3", 1)) == {"a", "b", "c", "d", "e"}
+
+
+def test_the_cost_of_an_instance_does_not_grow_with_the_ranges_elsewhere() -> None:
+    few, many = AddressMatcher(), AddressMatcher()
+    for matcher, count in ((few, 8), (many, 4_000)):
+        for n in range(count):
+            pattern = f"10.{n >> 4 & 255}.{(n & 15) * 16}-{(n & 15) * 16 + 15}.*"
+            matcher.add(AddressPattern.parse(pattern), f"t{n}")
+    instance = provider("10.0.7.1")
+    assert few.names_of(instance) == many.names_of(instance) == {"t0"}
+    times = [min(timeit.repeat(lambda m=m: m.names_of(instance), number=200)) for m in (few, many)]
+    assert times[1] < 10 * times[0]
 
 
 @pytest.mark.parametrize("host", ["a::b::c", "not:an:address", "999.1.1.1", "1.2.3"])
@@ -116,6 +130,19 @@ def test_a_v6_network_is_what_ipaddress_says(
     network = ip_network(f"{address}/{bits}", strict=False)
     host = network.broadcast_address if near else other
     assert matches(f"{address}/{bits}", str(host)) == (host in network)
+
+
+PARTS = st.sampled_from(["1", "2", "*", "1-2", "0-255"])
+
+
+@given(st.lists(st.tuples(PARTS, PARTS, PARTS, PARTS).map(".".join), max_size=8))
+def test_many_patterns_match_as_each_alone(patterns: list[str]) -> None:
+    matcher = AddressMatcher()
+    for pattern in patterns:
+        matcher.add(AddressPattern.parse(pattern), pattern)
+    for host in ("1.1.1.1", "1.2.1.2", "2.1.3.1", "3.3.3.3", "1::", "host"):
+        alone = {pattern for pattern in patterns if matches(pattern, host)}
+        assert matcher.names_of(provider(host)) == alone
 
 
 @given(st.text(max_size=30))

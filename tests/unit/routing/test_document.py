@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.routing.document import MAX_RULE_SIZE, DocumentError, load_document
+from sidecar.routing.document import (
+    MAX_ERROR,
+    MAX_NUMBER,
+    MAX_RULE_SIZE,
+    DocumentError,
+    load_document,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +32,11 @@ from sidecar.routing.document import MAX_RULE_SIZE, DocumentError, load_document
         ("<<: {a: 1}", {"<<": {"a": 1}}),
         ("yes: 1\n2: x", {"yes": 1, "2": "x"}),
         ("a: 192.0.2.11:20880", {"a": "192.0.2.11:20880"}),
+        ("a: 1:30\nb: 1:30.5", {"a": 90, "b": 90.5}),
+        ("a: " + "9" * MAX_NUMBER, {"a": int("9" * MAX_NUMBER)}),
+        ("a: " + "9" * (MAX_NUMBER + 1), {"a": "9" * (MAX_NUMBER + 1)}),
+        ("a: 0x" + "f" * 5000, {"a": "0x" + "f" * 5000}),
+        ("a: " + ":".join(["1"] * 300) + ".5", {"a": ":".join(["1"] * 300) + ".5"}),
     ],
 )
 def test_values(text: str, value: Any) -> None:
@@ -42,12 +54,14 @@ def test_values(text: str, value: Any) -> None:
         ("a: [", "line 2"),
         ("a: \x00", "character"),
         ("a: \ud800", "character"),
-        ("a: " + "9" * 5000, "line 1, column 4"),
+        ("a: 0x_", "line 1, column 4: a number that cannot be read"),
+        (f"{'k' * 1000}: 1\n{'k' * 1000}: 2", "duplicate key 'kkk"),
     ],
 )
 def test_refusals(text: str, complaint: str) -> None:
-    with pytest.raises(DocumentError, match=complaint):
+    with pytest.raises(DocumentError, match=complaint) as raised:
         load_document(text)
+    assert len(str(raised.value)) <= MAX_ERROR
 
 
 def _bomb() -> str:
@@ -71,6 +85,29 @@ def test_fc_76_bombs_are_refused_at_once(text: str, complaint: str) -> None:
     with pytest.raises(DocumentError, match=complaint):
         load_document(text)
     assert time.process_time() - started < 0.02
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: 1" + ":1" * 120_000, "a: [" + "1," * 120_000 + "]", "a: [" + "x," * 120_000 + "]"],
+    ids=["base 60", "numbers", "words"],
+)
+def test_fc_76_texts_within_the_size_cap_are_bounded_in_time(text: str) -> None:
+    started = time.process_time()
+    with contextlib.suppress(DocumentError):
+        load_document(text)
+    assert time.process_time() - started < 0.5
+
+
+def test_nothing_of_a_text_is_kept() -> None:
+    text = "a: [" + "12345," * 5_000 + "]"
+    load_document(text)
+    tracemalloc.start()
+    try:
+        load_document(text)
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_size_cap_counts_bytes() -> None:

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from sidecar.model.service import ServiceKey
 from sidecar.routing.rule import (
+    MAX_TAG,
+    MAX_TAGS,
+    MAX_WARNING,
     MAX_WARNINGS,
     RuleSlot,
     application_rule_name,
@@ -124,6 +127,10 @@ def test_addresses_win_over_match() -> None:
         ("{name: '', addresses: [192.0.2.1]}", "tag 1 has no name and is left out"),
         ("{addresses: [192.0.2.1]}", "tag 1 has no name and is left out"),
         ("{name: true, addresses: [192.0.2.1]}", "tag 1 has no name and is left out"),
+        (
+            f"{{name: {'n' * (MAX_TAG + 1)}, addresses: [192.0.2.1]}}",
+            "tag 1 has a name longer than 128 characters and is left out",
+        ),
         ("just text", "tag 1 has no name and is left out"),
         ("{name: a, match: x}", "tag 'a' is left out: match is not a list"),
         (
@@ -184,6 +191,20 @@ def test_warnings_are_capped() -> None:
     assert found[-1] == "more warnings are not shown"
 
 
+def test_a_warning_is_cut() -> None:
+    (found,) = warnings(f"key: {'k' * 100_000}\ntags: []")
+    assert len(found) == MAX_WARNING
+
+
+def test_the_longest_name_of_either_kind() -> None:
+    by_match = "{name: abc, match: [{key: k, value: {exact: v}}]}"
+    text = f"configVersion: v3.0\ntags: [{{name: ab, addresses: [192.0.2.1]}}, {by_match}]"
+    assert rule(text).longest == 3
+    assert rule("tags: []").longest == 0
+    longest = "n" * MAX_TAG
+    assert rule(f"tags: [{{name: {longest}, addresses: [192.0.2.1]}}]").names == {longest}
+
+
 @pytest.mark.parametrize("text", ["", "  \n", "# nothing", "~"])
 def test_a_blank_text_is_a_deleted_rule(text: str) -> None:
     reading = parse_tag_rule(text, APPLICATION)
@@ -198,6 +219,7 @@ def test_a_blank_text_is_a_deleted_rule(text: str) -> None:
         ("tags: word", "tags is not a list"),
         ("tags: {name: a}", "tags is not a list"),
         ("a: &x 1", "line 1, column 4: anchor &x: anchors and aliases are not allowed"),
+        (f"tags: [{'x,' * MAX_TAGS}x]", "1001 tags are more than the 1000 allowed"),
     ],
 )
 def test_texts_that_are_no_rule(text: str, error: str) -> None:
@@ -210,8 +232,28 @@ def test_the_size_cap_is_an_argument() -> None:
     assert "more than the 7" in parse_tag_rule("tags: []", APPLICATION, 7).error
 
 
+class Word(str):
+    """A scalar as it is written in the text, without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# Numbers that Python refuses to read, to print or to make a float of.
+HOSTILE = [
+    Word("9" * 5000),
+    Word("0x" + "f" * 5000),
+    Word("0x_"),
+    Word("1" + ":1" * 300 + ".5"),
+    Word("192.0.2.1:" + "9" * 5000),
+]
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.sampled_from(["a", "192.0.2.1", "v3.0"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["a", "192.0.2.1", "192.0.2.1:" + "9" * 5000, "v3.0", *HOSTILE]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(

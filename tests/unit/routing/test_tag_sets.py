@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from sidecar.model.instance import Instance
-from sidecar.routing.tag_sets import TagSets
+from sidecar.routing.tag_sets import SLICE, TagSets
 from tests.fixtures.fleet import provider, rule
 
 RULE = rule("configVersion: v3.0\ntags: [{name: m, match: [{key: env, value: {exact: x}}]}]")
@@ -49,3 +51,28 @@ def test_a_rule_that_comes_and_goes() -> None:
     assert ruled.tags_of(matching) == "tagged m by rule"
     again = ruled.changed(rule("enabled: false"), [], [], slots(matching))
     assert (again.rule, set(again.listed)) == (None, set())
+
+
+def test_levels_of_a_long_tag_take_no_time() -> None:
+    """A consumer may send megabytes of separators."""
+    text = "tags: [{name: gray, addresses: [192.0.2.1]}, {name: 'gray|x', addresses: [192.0.2.1]}]"
+    sets = TagSets(rule(text))
+    started = time.process_time()
+    for tag in ("|" * 1_000_000, "gray" + "|x" * 500_000, "g" * 1_000_000, "gray|" * 200_000):
+        for exact in (False, True):
+            expected = "" if exact or not tag.startswith("gray") else "gray"
+            if tag.startswith("gray|x") and not exact:
+                expected = "gray|x"
+            assert sets.defined_level(tag, exact) == expected
+    assert time.process_time() - started < 0.1
+    assert sets.defined_level("gray|xy", False) == "gray"
+    assert sets.defined_level("gray|x", True) == "gray|x"
+
+
+def test_a_rule_over_more_instances_than_a_slice() -> None:
+    fleet = [provider(f"10.{n >> 8}.{n & 255}.1", id=n) for n in range(SLICE + 1)]
+    members = TagSets().changed(None, [], fleet, [*fleet])
+    ends = "tags: [{name: a, addresses: [10.0.0.1, 10.16.0.1]}, {name: b, addresses: ['*']}]"
+    sets = members.changed(rule(ends), [], [], [*fleet])
+    assert set(sets.dynamic("a")) == {0, SLICE}
+    assert sets.dynamic("b") == sets.listed == sets.members

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.routing.text_match import MAX_REGEX, MatcherError, TextMatcher, compile_regex
+from sidecar.routing.text_match import (
+    MAX_INPUT,
+    MAX_KNOWN,
+    MAX_REGEX,
+    MatcherError,
+    TextMatcher,
+    compile_regex,
+)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +91,17 @@ def test_a_long_value_does_not_match() -> None:
     matcher = TextMatcher({"regex": "a*"})
     assert matcher.matches("a" * 128)
     assert not matcher.matches("a" * 129)
+
+
+def test_a_value_is_matched_once() -> None:
+    matcher = TextMatcher({"regex": ".*.*.*x"})
+    started = time.process_time()
+    for _ in range(1_000):
+        assert not matcher.matches("a" * MAX_INPUT)
+    assert time.process_time() - started < 0.2
+    for n in range(MAX_KNOWN + 1):
+        assert matcher.matches(f"{n}x")
+        assert not matcher.matches(f"{n}")
 
 
 @given(st.text(alphabet="ab.*+?()|[]{}1,\\-", max_size=40), st.text(alphabet="ab1", max_size=128))

@@ -2,7 +2,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.settings.document import MAX_DEPTH, MAX_TEXT, Mapping, Scalar, Sequence, parse_document
+from sidecar.settings.document import (
+    MAX_DEPTH,
+    MAX_TEXT,
+    MIN_VALUES,
+    VALUE_SIZE,
+    Mapping,
+    Scalar,
+    Sequence,
+    parse_document,
+)
 
 
 def problems_of(text):
@@ -110,3 +119,13 @@ def test_one_document_only():
 
 def test_a_key_must_be_a_word():
     assert problems_of("? [a, b]\n: c\n") == [(1, 3, "a key must be a single word")]
+
+
+def test_the_number_of_values_is_capped():
+    text = "[" + ",".join("1" * MIN_VALUES) + "]"
+    assert problems_of(text) == []
+    assert parse_document(text, len(text))[1] == []
+    one_more = "[1," + text[1:]
+    (problem,) = parse_document(one_more, len(one_more))[1]
+    assert problem.text == f"more than {MIN_VALUES} values"
+    assert len(text) // VALUE_SIZE < MIN_VALUES < MAX_TEXT // VALUE_SIZE

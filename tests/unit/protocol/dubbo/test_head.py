@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,7 +119,7 @@ def test_timeouts(text: str, expected: int) -> None:
     ("descriptor", "expected"),
     [
         ("", 0), ("I", 1), ("VZBCDFIJS", 9), ("ILjava/lang/Long;[I", 3), ("[[[J", 1),
-        ("[Ljava/lang/String;", 1), ("LI;LI;", 2),
+        ("[Ljava/lang/String;", 1), ("LI;LI;", 2), ("I" * 255, 255), ("[" * 65_534 + "I", 1),
     ],
 )  # fmt: skip
 def test_argument_counts(descriptor: str, expected: int) -> None:
@@ -128,6 +130,14 @@ def test_argument_counts(descriptor: str, expected: int) -> None:
 def test_bad_descriptors(descriptor: str) -> None:
     with pytest.raises(CodecError, match="descriptor"):
         count_arguments(descriptor)
+
+
+@pytest.mark.parametrize("descriptor", ["I" * 256, "I" * 1_000_000, "[" * 65_535 + "I"])
+def test_descriptors_beyond_what_a_jvm_can_call(descriptor: str) -> None:
+    started = time.process_time()
+    with pytest.raises(CodecError, match=r"too long|more than 255 arguments"):
+        count_arguments(descriptor)
+    assert time.process_time() - started < 0.1
 
 
 @pytest.mark.parametrize(

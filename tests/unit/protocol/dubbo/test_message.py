@@ -387,6 +387,21 @@ def test_heads_are_remembered() -> None:
     assert reader.read(frame_of(trace)) is head
 
 
+def test_a_generic_call_without_a_name_is_not_taken_for_one_with_a_name() -> None:
+    """Behind its arguments the second request has the bytes that give the first one's head."""
+    name, attachments = write_string("findCart"), write_map([("dubbo.tag", "gray")])
+    reader = RequestReader()
+    reader.read(frame_of(hessian(GENERIC, name + b"NN", attachments, method="$invoke")))
+    with pytest.raises(CodecError, match="no attachments"):
+        reader.read(frame_of(hessian(GENERIC, b"NNN", name + attachments, method="$invoke")))
+    null, encoded = b"\xaf", jsonb.write_string("findCart")
+    good = fastjson2(GENERIC, (encoded, null, null), method="$invoke")
+    bad = fastjson2(GENERIC, (null, null, null, encoded), method="$invoke")
+    assert reader.read(frame_of(good)).method == "findCart"
+    with pytest.raises(CodecError, match="behind"):
+        reader.read(frame_of(bad))
+
+
 def test_large_attachments_are_read_each_time() -> None:
     reader = RequestReader()
     tag = "t" * MAX_KEY_SIZE
