@@ -20,7 +20,7 @@ from sidecar.protocol.dubbo.session import ASK, DEAD, ClientSession, Liveness
 from sidecar.proxy import local_reply
 from sidecar.proxy.downstream import Call
 from sidecar.proxy.extras import outgoing
-from sidecar.proxy.link import FlushQueue, Link
+from sidecar.proxy.link import LARGE_READ, FlushQueue, Link
 from sidecar.proxy.settlement import Settlement
 from sidecar.telemetry import names
 
@@ -29,6 +29,10 @@ log = logging.getLogger(__name__)
 # A request kept for a second try (idempotent methods only) may be this large; a larger one is not
 # kept after it was written, because in-flight calls are capped by number only.
 MAX_KEPT_REQUEST: Final = 64 * 1024
+
+# A provider that asks and does not read gets no further answers beyond this many queued parts: it
+# would not read them either, and its questions cost it nothing.
+MAX_PARTS_BEFORE_ANSWER: Final = 1024
 
 
 class UpstreamOwner:
@@ -107,8 +111,9 @@ class Upstream(Link):
         self.send(restamp(outgoing(call, frame, self._default_tag), id8))
 
     def answer(self, data: bytes) -> None:
-        """Queue bytes that belong to no call."""
-        if not self.is_closed:
+        """Queue bytes that belong to no call, unless the provider does not read."""
+        is_stuck = self.is_write_paused and len(self.parts) >= MAX_PARTS_BEFORE_ANSWER
+        if not (self.is_closed or is_stuck):
             self._senders.append(None)
             self.send(data)
 
@@ -167,6 +172,8 @@ class Upstream(Link):
                 self._settlement.answer(call, frame, now)
         if reader.broken:
             self._give_up("broken_stream", now)
+        if len(data) >= LARGE_READ:
+            self.give_way()
 
     def _react(self, frame: Frame, now: float) -> None:
         """Take anything but a reply to a call."""
