@@ -350,14 +350,12 @@ def test_a_provider_that_sends_a_lot_waits_for_the_others():
 
 @pytest.mark.parametrize("question", [heartbeat(77), request(77)])
 def test_a_provider_that_asks_and_does_not_read_fills_no_memory(question):
-    _rig, consumer, (provider,) = served(20880)
+    _rig, _consumer, (provider,) = served(20880)
     provider.protocol.pause_writing()
     for _ in range(20):
         provider.send(*[question] * 1000)
     assert len(provider.protocol.parts) == MAX_QUEUED_PARTS
-    consumer.send(request(5))
     provider.protocol.resume_writing()
-    *answers, call = provider.frames()
-    assert (len(answers), call.is_request) == (MAX_QUEUED_PARTS, True)
+    assert len(provider.frames()) == MAX_QUEUED_PARTS
     provider.send(question)
     assert provider.frame().number == 77
