@@ -19,6 +19,8 @@ BROADCAST: Final = "broadcast"
 UNPARSABLE: Final = "unparsable"
 
 MAX_HOST_LENGTH: Final = 253  # RFC 1035, the longest name in text form
+# Names of this machine beside ``localhost``, from the hosts files of Debian and Red Hat.
+_OWN_NAMES: Final = frozenset(("localhost4", "localhost6", "ip6-localhost", "ip6-loopback"))
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._")
 
 
@@ -53,14 +55,15 @@ def _refuse_ipv6(host: str) -> str:
 
 
 def _refuse_name(host: str) -> str:
-    lower = host.lower()
+    lower = host.lower().removesuffix(".")
     if len(host) > MAX_HOST_LENGTH or not _NAME_CHARACTERS.issuperset(lower):
         return UNPARSABLE
-    if lower == "localhost" or lower.endswith(".localhost"):
+    labels = lower.split(".")
+    if "localhost" in labels or labels[0] in _OWN_NAMES:  # localhost.localdomain too
         return LOOPBACK
-    last = lower.rstrip(".").rpartition(".")[2]
+    last = labels[-1]
     # Resolvers read "127.1", "2130706433" and "0x7f.1" as IPv4 addresses, past every check here.
-    if not last or last.isdigit() or last.startswith("0x"):
+    if "" in labels or last.isdigit() or last.startswith("0x"):
         return UNPARSABLE
     return ""
 
@@ -74,7 +77,7 @@ def refusal_of(host: str) -> str:
         return _refuse_ipv6(host)
     parts = host.split(".")
     if len(parts) == 4:
-        octets = [int(part) for part in parts if part.isdigit() and len(part) < 4]
+        octets = [int(part) for part in parts if part.isdecimal() and len(part) < 4]
         if len(octets) == 4 and host.isascii():
             if max(octets) > 255 or host != ".".join(map(str, octets)):
                 return UNPARSABLE  # leading zeros are octal to some resolvers and not to others
@@ -98,9 +101,10 @@ class AddressPolicy:
         return reason
 
     def _is_allowed(self, host: str) -> bool:
-        if host.lower().endswith("localhost"):
-            host = "127.0.0.1"
-        address: IPv4Address | IPv6Address = ip_address(host)
+        try:
+            address: IPv4Address | IPv6Address = ip_address(host)
+        except ValueError:  # one of the names of this machine
+            address = IPv4Address("127.0.0.1")
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
         return any(address in network for network in self._allowed)

@@ -7,7 +7,8 @@ them are in, never in between.
 
 What keeps a list in use: a service that was published stays published. Losing a connection or a
 session removes nothing, a registry that was never heard of removes nothing, and a request that
-fails removes nothing. Only an answer does.
+fails removes nothing. Only an answer does. And a first list with nobody in it is not published
+before every registry has answered, because another one may have what the fastest has not.
 """
 
 from __future__ import annotations
@@ -79,7 +80,6 @@ class Catalog:
         subscription = Subscription(key, options, now + self._wait, self._counters)
         self._pending[key.text] = subscription
         interface.add(subscription)
-        self._tell_failure(interface)
         self._settle(interface)
 
     def release(self, key: ServiceKey) -> None:
@@ -175,7 +175,9 @@ class Catalog:
             if subscription.deadline > now:
                 return
             del self._pending[text]
-            subscription.fail(self._sink, reason.REGISTRY_UNAVAILABLE)
+            refused = self._interfaces[subscription.key.interface].has_failed(NO_AUTH)
+            token = reason.REGISTRY_NOAUTH if refused else reason.REGISTRY_UNAVAILABLE
+            subscription.fail(self._sink, token)
 
     def next_expiry(self) -> float:
         """Return when ``expire`` has something to do, 0 when nobody waits."""
@@ -185,6 +187,16 @@ class Catalog:
         """Tell whether a service has a list."""
         subscription = self._find(key)
         return subscription is not None and subscription.state == PUBLISHED
+
+    def is_read(self, key: ServiceKey, registries: Sequence[str]) -> bool:
+        """Tell whether these registries have said what a service has, and its rules were read."""
+        interface = self._interfaces.get(key.interface)
+        return (
+            interface is not None
+            and not interface.has_work
+            and all(interface.listings[each].is_known for each in registries)
+            and self._has_rules(interface)
+        )
 
     def services(self) -> list[ServiceKey]:
         """Return the watched services."""
@@ -228,12 +240,21 @@ class Catalog:
 
     def _settle(self, interface: Interface) -> None:
         """Publish an interface's services when its lists are in and its rules were read."""
-        if interface.has_work or not interface.is_known or not self._has_rules(interface):
-            return
-        for subscription in interface.subscriptions.values():
-            if subscription.publish(self._sink):
-                self._pending.pop(subscription.key.text, None)
-        self._tell_addresses(interface)
+        if not interface.has_work and interface.is_known and self._has_rules(interface):
+            for subscription in interface.subscriptions.values():
+                if self._is_due(interface, subscription) and subscription.publish(self._sink):
+                    self._pending.pop(subscription.key.text, None)
+            self._tell_addresses(interface)
+        self._tell_failure(interface)
+
+    @staticmethod
+    def _is_due(interface: Interface, subscription: Subscription) -> bool:
+        """Tell whether what was built may be shown: an empty first list has to be everybody's."""
+        return (
+            not subscription.is_empty
+            or interface.is_known_everywhere
+            or subscription.state == PUBLISHED
+        )
 
     def _has_rules(self, interface: Interface) -> bool:
         """Tell whether every connected registry has answered about every rule that matters."""
@@ -244,11 +265,14 @@ class Catalog:
         )
 
     def _tell_failure(self, interface: Interface) -> None:
-        """Tell the services of an interface that nobody has permission to read it."""
-        if interface.is_known:
+        """Tell services without a list that a registry refuses to show them, once all have spoken.
+
+        Those that a list in hand will be published for are left out.
+        """
+        if interface.has_work or not interface.is_settled or not interface.has_failed(NO_AUTH):
             return
-        if any(listing.failure == NO_AUTH for listing in interface.listings.values()):
-            for subscription in interface.subscriptions.values():
+        for subscription in interface.subscriptions.values():
+            if subscription.is_empty and subscription.state != PUBLISHED:
                 self._pending.pop(subscription.key.text, None)
                 subscription.fail(self._sink, reason.REGISTRY_NOAUTH)
 

@@ -59,6 +59,22 @@ class Interface:
         return any(listing.is_known for listing in self.listings.values())
 
     @property
+    def is_known_everywhere(self) -> bool:
+        """True once every registry has said what the interface has."""
+        return all(listing.is_known for listing in self.listings.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """True while every registry has answered, were it by failing."""
+        return all(listing.is_known or listing.failure for listing in self.listings.values())
+
+    def has_failed(self, kind: str) -> bool:
+        """Tell whether a registry that never gave its list failed in this way at last."""
+        return any(
+            not listing.is_known and listing.failure == kind for listing in self.listings.values()
+        )
+
+    @property
     def has_work(self) -> bool:
         """True while lists are being taken in: the table is between two states."""
         return bool(self._jobs)

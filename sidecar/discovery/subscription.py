@@ -42,6 +42,11 @@ class Subscription:
         self._built: ServiceSnapshot | None = None
         self._published: ServiceSnapshot | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """True when nothing was built, or a snapshot without a single member."""
+        return self._built is None or not self._built.members
+
     def build(self, table: InstanceTable, change: Change | None, rules: Rules) -> None:
         """Follow one change of the table, or with ``change`` None a change of the rules.
 

@@ -55,7 +55,7 @@ class Connector:
                 transport, _ = await self._loop.create_connection(
                     factory, endpoint.host, endpoint.port
                 )
-        except (OSError, ValueError, OverflowError) as error:  # time-outs and bad names included
+        except Exception as error:  # noqa: BLE001 - else the address would be connecting for ever
             self._failed(endpoint, _reason(error))
             return
         if link.is_closed or _is_own_end(transport):
@@ -80,7 +80,8 @@ class Connector:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError) and error.errno is None:
         return "timed out"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return text or type(error).__name__
 
 
 def _is_own_end(transport: asyncio.Transport) -> bool:

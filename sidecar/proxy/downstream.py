@@ -17,7 +17,7 @@ from sidecar.protocol.dubbo.frame import Frame, FrameReader
 from sidecar.protocol.dubbo.message import RequestHead
 from sidecar.protocol.dubbo.reply import heartbeat_reply
 from sidecar.protocol.dubbo.session import ClientSession, ServerSession
-from sidecar.proxy.link import FlushQueue, Link
+from sidecar.proxy.link import LARGE_READ, FlushQueue, Link
 from sidecar.resilience.deadlines import Timed
 from sidecar.telemetry.counters import MethodStats
 
@@ -93,7 +93,8 @@ class Downstream(Link):
         self.session: Final = session
         self.default_service: Final = default_service
         self.last_request = 0.0
-        self.stalled_since = 0.0  # 0 while the consumer reads
+        self.stalled_since = 0.0  # 0 while the consumer reads all there is
+        self._unread = 0  # what the transport still held at the last look, while it is stalled
         self.is_leaving = False  # close when nothing is in flight any more
         self.closed_because = ""  # word of the counter, when this end closed it
 
@@ -114,6 +115,8 @@ class Downstream(Link):
         if reader.broken and not self.is_closed:
             self.closed_because = "broken_stream"
             self.close()
+        if len(data) >= LARGE_READ:
+            self.give_way()
 
     def eof_received(self) -> bool:
         """Stay open for the replies to what was asked before; True keeps the transport open."""
@@ -152,15 +155,26 @@ class Downstream(Link):
     def resume_writing(self) -> None:
         """Read again from a consumer that reads again."""
         super().resume_writing()
-        if self.transport is not None and not self.is_closed:
+        if not self.is_closed:
             self.stalled_since = 0.0
-            self.transport.resume_reading()
+            self.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Read again, unless the consumer does not read."""
+        if not self.is_write_paused:
+            super().resume_reading()
 
     def check(self, now: float, stall: float) -> None:
-        """End a connection whose consumer has not read for ``stall`` seconds."""
-        if 0 < self.stalled_since <= now - stall:
+        """End a connection whose consumer has read nothing for ``stall`` seconds."""
+        if self.stalled_since == 0 or self.transport is None:
+            return
+        unread = self.transport.get_write_buffer_size()
+        if unread < self._unread:
+            self.stalled_since = now  # slow, but it reads
+        elif self.stalled_since <= now - stall:
             self.closed_because = self.closed_because or "stalled"
             self.abort()
+        self._unread = unread
 
     def connection_lost(self, error: Exception | None) -> None:
         """Give up the calls of this consumer."""

@@ -83,6 +83,7 @@ class Endpoint(UpstreamOwner):
         self.last_call = context.clock()
         self.connect_error = ""  # of the last attempt
         self._failures = 0
+        self._not_before = 0.0  # until then nobody asks for more connections
         self._retry: asyncio.TimerHandle | None = None
         self._parked: list[Call] = []
         self._parked_bytes = 0
@@ -118,7 +119,7 @@ class Endpoint(UpstreamOwner):
             if len(link.session) < len(best.session):
                 best = link
         if len(best.session) > 0 and len(links) < self._context.connections:
-            self._connect(now)
+            self._add_connection(now)
         return best
 
     def _park(self, call: Call, now: float) -> bool:
@@ -138,6 +139,11 @@ class Endpoint(UpstreamOwner):
         self._parked = []
         self._parked_bytes = 0
         return calls
+
+    def _add_connection(self, now: float) -> None:
+        """Open one that is not urgent: a provider that takes no more of them is left alone."""
+        if now >= self._not_before:
+            self._connect(now)
 
     def _connect(self, now: float) -> None:
         if self.is_connecting:
@@ -161,18 +167,18 @@ class Endpoint(UpstreamOwner):
         """Leave the address alone for a while and send the waiting calls elsewhere."""
         self.is_connecting = False
         self.connect_error = why
-        if not self.links:
-            self._back_off()
+        self._back_off(now)
         for call in self._take_parked():
             self._move(call, now)
 
-    def _back_off(self) -> None:
+    def _back_off(self, now: float) -> None:
         context = self._context
         self._failures += 1
-        if self.is_retired:
+        delay = backoff(self._failures, context.backoff_min, context.backoff_max, context.random())
+        self._not_before = now + delay
+        if self.is_retired or self.links:
             return
         context.unavailable[self.address] = BACKING_OFF
-        delay = backoff(self._failures, context.backoff_min, context.backoff_max, context.random())
         self._cancel_retry()
         self._retry = context.call_later(delay, self._try_again)
 
@@ -233,7 +239,7 @@ class Endpoint(UpstreamOwner):
             return
         self.links.remove(link)
         if self.state == DRAINING and not self.links:
-            self._back_off()  # it said that it would go
+            self._back_off(now)  # it said that it would go
         for call in link.take_unsent():
             self._move(call, now)
         for call in link.session.take_all():
@@ -261,7 +267,7 @@ class Endpoint(UpstreamOwner):
                 reroute(call, now)
 
     def check(self, now: float) -> None:
-        """Do what time asks for: heartbeats, idle closing, warm connections."""
+        """Do what time asks for: heartbeats, idle closing."""
         context = self._context
         for link in list(self.links):
             idle = now - link.last_call >= context.idle_close and len(self.links) > context.warm
@@ -269,8 +275,13 @@ class Endpoint(UpstreamOwner):
                 self._close(link)
             else:
                 link.check(now)
-        if len(self.links) < context.warm and self.state == 0 and not self.is_retired:
-            self._connect(now)
+
+    def warm_up(self, now: float) -> bool:
+        """Begin to open a warm connection that is missing; True when one was begun."""
+        if self.is_connecting or self.state != 0 or len(self.links) >= self._context.warm:
+            return False
+        self._add_connection(now)
+        return self.is_connecting
 
     def _close(self, link: Upstream) -> None:
         self.links.remove(link)

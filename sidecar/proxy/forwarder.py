@@ -38,8 +38,9 @@ from sidecar.telemetry.counters import OTHER_METHOD_LABEL
 
 log = logging.getLogger(__name__)
 
-# A call that finds one dead address after the other stops here: each dead address is left alone by
-# all later calls, so only the first calls after an outage ever come near.
+# A call that finds one dead or full address after the other stops here, whatever the number of
+# instances: when all of a large fleet is out of reach, each call would cost a walk over all of it.
+# Each dead address is left alone by later calls, so only the first after an outage ever come near.
 MAX_ATTEMPTS: Final = 8
 
 
@@ -47,7 +48,10 @@ class Resolver(Protocol):
     """Whoever watches registries on behalf of the calls."""
 
     def resolve(self, service: str) -> None:
-        """Begin to watch a service, unless it is watched already; its text is from the wire."""
+        """Begin to watch a service, whose text is from the wire.
+
+        The directory has the service when this returns, unless it may not be watched.
+        """
 
 
 @final
@@ -79,7 +83,13 @@ class Forwarder(RequestHandler):
         self._policies: Final = CallPolicies(settings)
         self.waiting: Final = WaitingCalls(settings.services.max_waiting)
         self.consumers: Final[set[Downstream]] = set()
+        self._last_of_gone = 0.0  # when a consumer that has left asked last
         self.is_closing = False
+
+    @property
+    def last_request(self) -> float:
+        """When the last request of any consumer came, connected or not; 0 before the first."""
+        return max([each.last_request for each in self.consumers] + [self._last_of_gone])
 
     def request(self, downstream: Downstream, frame: Frame, now: float) -> None:
         """Take a request from a consumer's connection."""
@@ -131,6 +141,10 @@ class Forwarder(RequestHandler):
         self._choose(call, service, now)
 
     def _choose(self, call: Call, service: Service, now: float) -> None:
+        tried = call.tried
+        if tried is not None and len(tried) >= MAX_ATTEMPTS:
+            self._give_up(call, f"any of {len(tried)} instances, the last {tried[-1]}", now)
+            return
         head = call.head
         decision = decide(
             service,
@@ -140,7 +154,7 @@ class Forwarder(RequestHandler):
             head.method,
             int(now * 1000) + self._wall_offset_ms,
             self._random,
-            self._pool.mask(call.tried),
+            self._pool.mask(tried),
         )
         instance = decision.instance
         if instance is None:
@@ -150,7 +164,7 @@ class Forwarder(RequestHandler):
             if decision.override == DRAINING:
                 self._settlement.count(names.READONLY_OVERRIDE)
             elif not self._is_worth_trying(call, instance, now):
-                self._give_up(call, instance, now)
+                self._give_up(call, f"{instance.address} or any other instance", now)
                 return
         self._forward(call, service, instance, now)
 
@@ -158,9 +172,8 @@ class Forwarder(RequestHandler):
         call.instance = instance
         if call.due_ms == 0 and call.is_two_way:
             timeout_ms = self._policies.apply(call, service.key.text, instance)
-            if timeout_ms > 0:
-                call.due_ms = int(call.started * 1000) + timeout_ms
-                self._timer.add(call, now)
+            call.due_ms = int(call.started * 1000) + timeout_ms
+            self._timer.add(call, now)
         if not self._pool.endpoint(instance).offer(call, now):
             call.has_overflowed = True
             call.leave(instance.address)
@@ -170,19 +183,18 @@ class Forwarder(RequestHandler):
         """Whether to go to an address although it should be avoided, since no other is left."""
         address = instance.address
         tried = call.tried
-        if tried is not None and (call.has_overflowed or len(tried) >= MAX_ATTEMPTS):
+        if call.has_overflowed:
             return False
         if address not in self._pool.unavailable:
             return True  # it lost the call without failing: it may be dialled again
         return (tried is None or address not in tried) and self._pool.may_be_tried(address, now)
 
-    def _give_up(self, call: Call, instance: Instance, now: float) -> None:
+    def _give_up(self, call: Call, whom: str, now: float) -> None:
         if call.has_overflowed:
-            self._refuse_overload(call, f"too many calls wait for {instance.address}", now)
+            self._refuse_overload(call, f"too many calls wait for {whom}", now)
             return
         self._settlement.refuse(
-            call, STATUS_SERVER_ERROR, reason.CONNECT_FAILED,
-            f"no connection to {instance.address} or any other instance",
+            call, STATUS_SERVER_ERROR, reason.CONNECT_FAILED, f"no connection to {whom}",
             outcome.CONNECT_ERROR, now,
         )  # fmt: skip
 
@@ -208,19 +220,18 @@ class Forwarder(RequestHandler):
     def _resolve(self, call: Call, service: Service | None, now: float) -> Service | None:
         """Have the service watched and the call wait, unless it is known by then."""
         name = call.service_name
-        if service is None and not self._on_demand:
-            self._settlement.refuse_unroutable(call, reason.UNKNOWN_SERVICE, now)
-            return None
-        if self.waiting.is_empty(name):
+        if service is None and self._on_demand:
             self._resolver.resolve(name)
             service = self._directory.find(name)
-        if service is not None:
-            call.service = service
-            if service.plan is not None:
-                return service
-            if service.failure:
-                self._settlement.refuse_unroutable(call, service.failure, now)
-                return None
+        if service is None:
+            self._settlement.refuse_unroutable(call, reason.UNKNOWN_SERVICE, now)
+            return None
+        call.service = service
+        if service.plan is not None:
+            return service
+        if service.failure:
+            self._settlement.refuse_unroutable(call, service.failure, now)
+            return None
         if not self.waiting.add(name, call):
             self._refuse_overload(call, "too many calls wait for the registry", now)
             return None
@@ -254,6 +265,7 @@ class Forwarder(RequestHandler):
     def consumer_lost(self, downstream: Downstream, now: float) -> None:
         """Give up the calls of a consumer that went away."""
         self.consumers.discard(downstream)
+        self._last_of_gone = max(self._last_of_gone, downstream.last_request)
         if downstream.closed_because:
             log.warning("a consumer's connection was ended: %s", downstream.closed_because)
             self._settlement.count(names.CONSUMERS_CLOSED, downstream.closed_because)

@@ -11,12 +11,19 @@ the list, where they are still ours: counted against a cap, and for a provider s
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, final
+
+log = logging.getLogger(__name__)
 
 # What the transport may hold before it pauses us: enough for one good write, and little, because
 # bytes given to the transport cannot be taken back when a provider starts to drain.
 HIGH_WATER: Final = 64 * 1024
+
+# A read as large as this says that more is waiting. uvloop would go on with this connection, for up
+# to 32 reads of 250 KB, before it looks at another one: seconds, if the peer sends tiny frames.
+LARGE_READ: Final = 128 * 1024
 
 
 @final
@@ -27,21 +34,26 @@ class FlushQueue:
         self._call_soon: Final = call_soon
         self._links: list[Link] = []
         self._is_armed = False
+        self._run: Final[Callable[[], None]] = self.run  # bound once, not once a turn
 
     def add(self, link: Link) -> None:
         """Have ``link.flush`` called at the end of this turn; the link adds itself once a turn."""
         self._links.append(link)
         if not self._is_armed:
             self._is_armed = True
-            self._call_soon(self.run)
+            self._call_soon(self._run)
 
     def run(self) -> None:
-        """Flush every registered connection."""
+        """Flush every registered connection; one that fails must not hold up the others."""
         links = self._links
         self._links = []
         self._is_armed = False
         for link in links:
-            link.flush()
+            try:
+                link.flush()
+            except Exception:  # a defect costs this connection, not those behind it
+                log.exception("a connection is ended, because it cannot be written to")
+                link.abort()
 
 
 class Link:
@@ -54,6 +66,7 @@ class Link:
         self.queued_bytes = 0
         self.is_write_paused = False
         self.is_registered = False
+        self.is_giving_way = False
         self.is_closed = False
 
     def open(self, transport: asyncio.Transport) -> None:
@@ -67,13 +80,31 @@ class Link:
             return
         self.parts.append(data)
         self.queued_bytes += len(data)
+        self._register()
+
+    def _register(self) -> None:
         if not self.is_registered:
             self.is_registered = True
             self._queue.add(self)
 
+    def give_way(self) -> None:
+        """Let every other connection be read before this one is read again."""
+        if self.transport is not None and not self.is_closed:
+            self.is_giving_way = True
+            self.transport.pause_reading()
+            self._register()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        if self.transport is not None and not self.is_closed:
+            self.transport.resume_reading()
+
     def flush(self) -> None:
         """Hand what is queued to the transport, unless the peer is slow."""
         self.is_registered = False
+        if self.is_giving_way:
+            self.is_giving_way = False
+            self.resume_reading()
         if self.is_write_paused or not self.parts:
             return
         parts = self.take_parts()
@@ -95,9 +126,8 @@ class Link:
     def resume_writing(self) -> None:
         """Write again; the transport calls it when its buffer is empty enough."""
         self.is_write_paused = False
-        if self.parts and not self.is_registered:
-            self.is_registered = True
-            self._queue.add(self)
+        if self.parts:
+            self._register()
 
     def close(self) -> None:
         """Write what is queued and end the connection; nothing is accepted after."""

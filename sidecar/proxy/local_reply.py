@@ -15,7 +15,7 @@ from sidecar.protocol.dubbo.reply import NO_INVOKER, error_reply, exception_repl
 
 NO_PROVIDER_TEXTS: Final = {
     reason.EMPTY_REGISTRY: "no instance is registered",
-    reason.UNKNOWN_SERVICE: "no registry knows this service",
+    reason.UNKNOWN_SERVICE: "the service is not watched",
     reason.REGISTRY_UNAVAILABLE: "the registry has not answered yet",
     reason.REGISTRY_NOAUTH: "the registry refuses access",
     reason.VERSION_MISMATCH: "no instance has this version",

@@ -110,8 +110,7 @@ class DataPlane:
             await asyncio.sleep(DRAIN_STEP)
 
     def _step(self, drain: Drain) -> int:
-        last = max((each.last_request for each in self._consumers), default=0.0)
-        return drain.step(self._clock(), last, self.inflight)
+        return drain.step(self._clock(), self._forwarder.last_request, self.inflight)
 
     def hurry(self) -> None:
         """Cut the serving part of a drain short: the second request to end."""
@@ -216,12 +215,13 @@ class DataPlane:
         )  # fmt: skip
 
     def _keep_house(self) -> None:
+        # First of all: should a defect strike below, the next round comes all the same.
+        self._housekeeping = self._loop.call_later(self._period, self._keep_house)
         now = self._clock()
         self._pool.check(now)
         stall = float(self._settings.limits.consumer_stall)
         for consumer in list(self._consumers):
             consumer.check(now, stall)
-        self._housekeeping = self._loop.call_later(self._period, self._keep_house)
 
 
 def _housekeeping_period(settings: Settings) -> float:

@@ -9,6 +9,11 @@ from sidecar.model.service import ServiceKey
 from sidecar.proxy.downstream import Call
 from sidecar.settings.schema import Settings
 
+# The end of a call that nobody limits. Consumers of Dubbo 2.7 send no limit, stop waiting after one
+# of their own and do not say so: the calls to a provider that hangs would count against what their
+# consumer may have in flight until it restarts.
+LONGEST_MS: Final = 10 * 60 * 1000
+
 
 @final
 class CallPolicy:
@@ -34,7 +39,7 @@ class CallPolicies:
             self._of_services[ServiceKey.parse(text).text] = policy
 
     def apply(self, call: Call, service: str, instance: Instance) -> int:
-        """Mark the call if it may be sent twice; return its time limit in ms, 0 for none.
+        """Mark the call if it may be sent twice; return its time limit in ms, never 0.
 
         The consumer's own limit counts first, since it stops waiting then; next the one the
         provider has registered for the method or the service; last the configured one.
@@ -50,4 +55,6 @@ class CallPolicies:
             of_method = of_methods.get(call.head.method, 0)
             if of_method > 0:
                 return of_method
-        return instance.timeout_ms if instance.timeout_ms > 0 else policy.timeout_ms
+        if instance.timeout_ms > 0:
+            return instance.timeout_ms
+        return policy.timeout_ms if policy.timeout_ms > 0 else LONGEST_MS

@@ -9,6 +9,10 @@ from sidecar.balance.pool import BACKING_OFF, DRAINING
 from sidecar.model.instance import Instance
 from sidecar.proxy.endpoint import Endpoint, EndpointContext
 
+# Warm connections begun in one check, so that the list of a large service, or a restart, is no
+# storm: neither for this loop nor for the providers, which hear from all sidecars at such a time.
+MAX_WARMED: Final = 100
+
 
 @final
 class Pool:
@@ -61,8 +65,11 @@ class Pool:
 
     def check(self, now: float) -> None:
         """Do what time asks for; called about once a second for all connections together."""
+        budget = MAX_WARMED
         for endpoint in list(self.endpoints.values()):
             endpoint.check(now)
+            if budget > 0 and endpoint.warm_up(now):
+                budget -= 1
             if endpoint.is_unused(now):
                 self.endpoints.pop(endpoint.address, None)
                 endpoint.retire(now)

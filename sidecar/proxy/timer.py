@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.resilience.deadlines import NEVER, DeadlineWheel, Timed
+
+log = logging.getLogger(__name__)
 
 # Added to each delay (s), so that a wake never comes a rounding error early and has to be repeated.
 ROUNDING: Final = 0.0005
@@ -66,5 +69,8 @@ class DeadlineTimer:
         on_expired = self.on_expired
         for item in self._wheel.expire(int(now * 1000)):
             if on_expired is not None:
-                on_expired(item, now)
+                try:
+                    on_expired(item, now)
+                except Exception:  # a defect costs this call, not the deadlines of all others
+                    log.exception("a deadline was missed")
         self._arm(self._clock())

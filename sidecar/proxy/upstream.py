@@ -20,15 +20,14 @@ from sidecar.protocol.dubbo.session import ASK, DEAD, ClientSession, Liveness
 from sidecar.proxy import local_reply
 from sidecar.proxy.downstream import Call
 from sidecar.proxy.extras import outgoing
-from sidecar.proxy.link import FlushQueue, Link
+from sidecar.proxy.link import LARGE_READ, FlushQueue, Link
 from sidecar.proxy.settlement import Settlement
 from sidecar.telemetry import names
 
 log = logging.getLogger(__name__)
 
-# A request kept for a second try (idempotent methods only) may be this large; a larger one is not
-# kept after it was written, because in-flight calls are capped by number only.
-MAX_KEPT_REQUEST: Final = 64 * 1024
+# Small parts cost more than their bytes: what a list of them may hold for a slow provider.
+MAX_QUEUED_PARTS: Final = 16_384
 
 
 class UpstreamOwner:
@@ -75,11 +74,16 @@ class Upstream(Link):
         self.closed_because = "peer"  # word of the counter
 
     @property
+    def is_stuffed(self) -> bool:
+        """Whether as much is queued as may be for a provider that does not read."""
+        return self.is_write_paused and (
+            self.queued_bytes >= self._max_buffer or len(self.parts) >= MAX_QUEUED_PARTS
+        )
+
+    @property
     def is_full(self) -> bool:
         """Whether a call should rather go elsewhere: a slow provider, or one that never answers."""
-        return (
-            self.is_write_paused and self.queued_bytes >= self._max_buffer
-        ) or self.session.is_full
+        return self.is_stuffed or self.session.is_full
 
     @property
     def is_quiet(self) -> bool:
@@ -107,8 +111,8 @@ class Upstream(Link):
         self.send(restamp(outgoing(call, frame, self._default_tag), id8))
 
     def answer(self, data: bytes) -> None:
-        """Queue bytes that belong to no call."""
-        if not self.is_closed:
+        """Queue bytes that belong to no call; a provider that reads none of them gets no more."""
+        if not self.is_closed and not self.is_stuffed:
             self._senders.append(None)
             self.send(data)
 
@@ -129,8 +133,16 @@ class Upstream(Link):
         elif not call.is_two_way:
             self._settlement.sent_one_way(call)
             call.frame = None
-        elif not call.is_idempotent or len(self.parts[index]) > MAX_KEPT_REQUEST:
+        elif not call.is_idempotent or not self._may_keep(len(self.parts[index])):
             call.frame = None
+
+    def _may_keep(self, size: int) -> bool:
+        """Whether a request stays in memory for a second try.
+
+        The more calls are in flight, the smaller it has to be: their number alone would allow
+        65,536 of any size. All that is kept is some times ``max_buffer``, twelve at the very most.
+        """
+        return size * len(self.session) <= self._max_buffer
 
     def take_unsent(self) -> list[Call]:
         """Hand out the calls that are still queued here, oldest first, and forget them."""
@@ -167,6 +179,8 @@ class Upstream(Link):
                 self._settlement.answer(call, frame, now)
         if reader.broken:
             self._give_up("broken_stream", now)
+        if len(data) >= LARGE_READ:
+            self.give_way()
 
     def _react(self, frame: Frame, now: float) -> None:
         """Take anything but a reply to a call."""

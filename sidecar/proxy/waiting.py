@@ -54,7 +54,3 @@ class WaitingCalls:
         self._count -= len(calls)
         self._bytes -= sum(calls.values())
         return list(calls)
-
-    def is_empty(self, service: str) -> bool:
-        """Whether no call waits for a service."""
-        return service not in self._calls

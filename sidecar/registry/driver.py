@@ -125,13 +125,11 @@ class RegistryDriver:
         self._schedule()
 
     def unready(self) -> list[str]:
-        """Return the services of the configuration that have no list and need one.
-
-        None does when no registry is marked as required.
-        """
-        if not any(each.required for each in self._settings.registries):
+        """Return the services of the configuration that a required registry has not shown yet."""
+        required = [each.name for each in self._settings.registries if each.required]
+        if not required:
             return []
-        return [key.text for key in self._preload if not self._catalog.is_published(key)]
+        return [key.text for key in self._preload if not self._catalog.is_read(key, required)]
 
     def unresolved(self) -> int:
         """Return how many watched services have no list yet."""

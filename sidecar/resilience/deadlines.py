@@ -125,8 +125,9 @@ class DeadlineWheel:
     def _find_wake(self) -> None:
         if self._count == 0:
             return
-        for tick in range(self._tick + 1, self._tick + SLOTS):
+        tick = self._tick + 1
+        sentinel = self._slots[tick % SLOTS]
+        while sentinel._next is sentinel:  # ends: what is counted is in one of the slots
+            tick += 1
             sentinel = self._slots[tick % SLOTS]
-            if sentinel._next is not sentinel:
-                self.wake_ms = tick * SLOT_MS
-                return
+        self.wake_ms = tick * SLOT_MS

@@ -164,7 +164,7 @@ class Timeouts(Section, frozen=True, kw_only=True):
     )
     call: Annotated[
         Duration,
-        about("Limit of a call that brings none; 0s: none from here."),
+        about("Limit of a call that brings none; 0s: none from here, ten minutes at the very end."),
     ] = Duration(0.0)
 
 
@@ -203,7 +203,7 @@ class Limits(Section, frozen=True, kw_only=True):
         int, about("Calls in flight on one consumer connection."), Meta(ge=1)
     ] = 4096
     consumer_buffer: Annotated[
-        Size, about("Unread replies kept for one consumer before it is paused.", is_positive=True)
+        Size, about("Unread replies kept for one consumer before it is closed.", is_positive=True)
     ] = Size(16 * MIB)
     consumer_stall: Annotated[
         Duration, about("A consumer that reads nothing for this long is closed.", is_positive=True)

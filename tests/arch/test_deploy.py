@@ -1,5 +1,6 @@
 """What stands in deploy/ and in the Dockerfile, checked without a cluster and without Docker."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -114,3 +115,40 @@ def test_lock_files_agree():
     everything = locked("requirements-test")
     for name in ("requirements", "requirements-build"):
         assert locked(name).items() <= everything.items()
+
+
+def imported(path):
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def libraries(paths):
+    """Return what the modules, and those that they import, take from outside."""
+    found, seen, todo = set(), set(), list(paths)
+    while todo:
+        path = todo.pop()
+        if path in seen or not (ROOT / path).is_file():
+            continue
+        seen.add(path)
+        for name in imported(path):
+            top = name.partition(".")[0]
+            if top == "sidecar":
+                todo.append(name.replace(".", "/") + ".py")
+            elif top not in sys.stdlib_module_names:
+                found.add(top)
+    return found
+
+
+def test_an_isolated_build_has_the_types_of_every_library():
+    needed = libraries(PROJECT["tool"]["sidecar"]["compiled"])
+    assert "msgspec" in needed
+    untyped = PROJECT["tool"]["mypy"]["overrides"][0]["module"]
+    needed -= {each.removesuffix(".*") for each in untyped}
+    given = {Requirement(each).name for each in PROJECT["build-system"]["requires"]}
+    given |= {"mypy_extensions"}  # comes with mypy
+    stubs = {"yaml": "types-PyYAML"}
+    assert {stubs.get(each, each) for each in needed} <= given

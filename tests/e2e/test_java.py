@@ -5,6 +5,8 @@ Every test has a group of its own, so that one fleet, registry and sidecar serve
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.e2e.fleet import (
@@ -19,7 +21,7 @@ from tests.e2e.fleet import (
 )
 from tests.e2e.peers import VERSIONS, Reference, Version, free_port, wait_until
 
-pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(120, func_only=True)]
 
 callers = pytest.mark.parametrize("caller", VERSIONS, ids=lambda v: f"consumer{v}")
 callees = pytest.mark.parametrize("callee", VERSIONS, ids=lambda v: f"provider{v}")
@@ -260,3 +262,15 @@ def test_metrics_count_the_calls(fleet):
     lines = [line for line in fleet.sidecar.get("/metrics").splitlines() if label in line]
     requests = [line for line in lines if line.startswith("sidecar_requests_total")]
     assert sum(float(line.split()[-1]) for line in requests) == 7
+
+
+@callers
+def test_idle_connections_live_on_heartbeats_and_are_replaced_when_closed(fleet, caller):
+    group, callee = f"idle-{caller}", VERSIONS[-1]
+    hasty = {"port": free_port(), "p_heartbeat": 500}  # closes what is silent for 1.5 s
+    fleet.offer(callee, group, group=group, **hasty)
+    reference = fleet.reference(caller, "?heartbeat=700", group=group, connections=1)
+    for _ in range(2):
+        assert reference.value() == f"hello bob from {group}"
+        time.sleep(2.5)
+    assert answered(reference, 10) == {group: 10}

@@ -11,7 +11,7 @@ from tests.e2e.fleet import answered, offer_plain, others
 from tests.e2e.peers import VERSIONS, Provider, free_port, wait_until
 from tests.e2e.sidecar_process import SidecarProcess
 
-pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(120, func_only=True)]
 
 callers = pytest.mark.parametrize("caller", VERSIONS, ids=lambda v: f"consumer{v}")
 callees = pytest.mark.parametrize("callee", VERSIONS, ids=lambda v: f"provider{v}")

@@ -19,7 +19,7 @@ from tests.e2e.stub import body, reply, rpc_exception, text
 
 pytestmark = [
     pytest.mark.java,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(120, func_only=True),  # the first build and start take as long as they take
     pytest.mark.parametrize("version", VERSIONS, ids=str),
 ]
 

@@ -50,7 +50,10 @@ class ClientSession(Generic[T]):
 
     def take(self, id8: bytes) -> T | None:
         """Hand out and forget the call that waits for an id."""
-        return self._pending.pop(id8, None)
+        call = self._pending.get(id8)
+        if call is not None:
+            del self._pending[id8]
+        return call
 
     def has_issued(self, id8: bytes) -> bool:
         """Tell a late reply (its call is over) from one that was never asked for."""

@@ -73,7 +73,15 @@ def _wheel(kind: str, scratch: Path) -> Path:
             shutil.copytree(ROOT / name, target, ignore=without)
         else:
             shutil.copy(ROOT / name, target)
-    _pip("wheel", str(source), "--no-deps", "-w", str(scratch), **{SWITCH[kind]: "1"})
+    _pip(
+        "wheel",
+        str(source),
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(scratch),
+        **{SWITCH[kind]: "1"},
+    )
     return next(scratch.glob("sidecar-*.whl"))
 
 

@@ -158,6 +158,12 @@ async def test_fc_82_invented_services_and_methods_make_no_series(run_program, p
         if name == "sidecar_requests_total" and ("service", "_unknown") in labels
     ]
     assert sum(unknown) == 2000
+    reasons = {
+        dict(labels)["reason"]: value
+        for (name, labels), value in found.items()
+        if name == "sidecar_no_eligible_total"
+    }
+    assert reasons == {"EMPTY_REGISTRY": 50, "UNKNOWN_SERVICE": 1950}, "nobody waits in vain"
 
 
 def invented_call(number):

@@ -37,6 +37,7 @@ class World:
 
     def resolve(self, service: str) -> None:
         self.resolved.append(service)
+        self.services.watch(service)
 
     async def provider(self, name: str = "hi bob", **script: Any) -> Provider:
         provider = await Provider(name).start()

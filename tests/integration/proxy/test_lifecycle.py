@@ -19,6 +19,14 @@ from tests.fixtures.dubbo_peer import connect, eventually
 from tests.fixtures.services import SERVICE, Services, instance
 
 
+class _BrokenLoop:
+    def create_task(self, coroutine):
+        return asyncio.get_running_loop().create_task(coroutine)
+
+    async def create_connection(self, *_arguments):
+        raise RuntimeError("out of handles")
+
+
 def plane_on(address):
     settings = Settings(listeners=[Listener(address=address)])
     counters = Counters()
@@ -73,6 +81,22 @@ async def test_fc_77_a_drain_serves_and_accepts_until_consumers_are_quiet(worlds
     await late.gone()
     with pytest.raises(ConnectionRefusedError):
         await connect(port)
+
+
+async def test_fc_77_consumers_that_connect_for_each_call_are_not_quiet(worlds):
+    world = await worlds(drain=Drain(grace=Duration(20.0), idle=Duration(0.3)))
+    provider = await world.provider()
+    world.services.publish(provider.port)
+    drain = asyncio.ensure_future(world.plane.drain())
+    for _ in range(20):
+        consumer = await world.consumer()
+        assert (await consumer.call()).status == 20
+        consumer.transport.close()
+        await consumer.gone()
+        await asyncio.sleep(0.04)
+    assert not drain.done()
+    async with asyncio.timeout(5.0):
+        await drain
 
 
 async def test_fc_77_the_grace_ends_it_with_what_is_in_flight_finished(worlds):
@@ -172,8 +196,37 @@ async def test_a_connect_that_takes_too_long_fails(worlds):
             assert (await consumer.call()).value == "alive"
         assert world.plane.unavailable == {f"127.0.0.1:{port}": 2}
         assert world.count("sidecar_connect_failures_total") >= 1
+        assert world.plane.connect_error(f"127.0.0.1:{port}") == "timed out"
+        assert world.plane.connect_error("127.0.0.1:1") == ""
         for filler in fillers:
             filler.close()
+
+
+async def test_whatever_goes_wrong_while_connecting_the_address_is_not_lost(world, monkeypatch):
+    provider = await world.provider()
+    consumer = await world.serve(provider)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.plane._connector, "_loop", _BrokenLoop())
+        failed = await consumer.call()
+    assert (failed.status, failed.message.split()[0]) == (80, "CONNECT_FAILED")
+    assert "out of handles" in world.plane.connect_error(provider.address)
+    await eventually(lambda: not world.plane.unavailable)
+    assert (await consumer.call()).status == 20
+
+
+async def test_housekeeping_goes_on_after_a_defect(worlds, monkeypatch):
+    world = await worlds(upstream=Upstream(idle_close=Duration(0.2)))
+    provider = await world.provider()
+    consumer = await world.serve(provider)
+    assert (await consumer.call()).status == 20
+    errors = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    with monkeypatch.context() as patch:
+        patch.setattr(world.plane, "_pool", None)
+        await eventually(lambda: errors)
+    loop.set_exception_handler(None)
+    await eventually(lambda: not provider.open_links)
 
 
 async def test_warm_connections_stand_before_the_first_call(worlds):

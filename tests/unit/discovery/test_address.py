@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.discovery.address import AddressPolicy, refusal_of
+
+REASONS = {"", "unparsable", "loopback", "unspecified", "link_local", "multicast", "broadcast"}
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,11 @@ from sidecar.discovery.address import AddressPolicy, refusal_of
         ("localhost", "loopback"),
         ("LOCALHOST", "loopback"),
         ("a.localhost", "loopback"),
+        ("localhost.", "loopback"),
+        ("localhost.localdomain", "loopback"),
+        ("localhost6.localdomain6", "loopback"),
+        ("ip6-localhost", "loopback"),
+        ("localhost-7.example.org", ""),
         ("256.1.1.1", "unparsable"),
         ("010.0.0.1", "unparsable"),
         ("127.1", "unparsable"),
@@ -50,6 +59,8 @@ from sidecar.discovery.address import AddressPolicy, refusal_of
         ("1.2.3.0x7f", "unparsable"),
         ("1.2.3.4.5", "unparsable"),
         ("1.2.3.٤", "unparsable"),
+        ("1.2.3.²", "unparsable"),
+        ("a..b", "unparsable"),
         ("host name", "unparsable"),
         ("höst", "unparsable"),
         ("a" * 254, "unparsable"),
@@ -62,10 +73,17 @@ def test_refusal(host, reason):
     assert AddressPolicy([]).refusal_of(host) == reason
 
 
+@given(st.text("0127.²٤:xa%-[]", max_size=12))
+def test_fuzz_any_text_has_a_verdict(host):
+    for each in (host, f"1.2.3.{host}"):
+        assert AddressPolicy(["127.0.0.0/8"]).refusal_of(each) in REASONS
+
+
 def test_allowed_networks_lift_a_refusal_but_not_nonsense():
     policy = AddressPolicy(["127.0.0.0/8", "fe80::/10"])
     assert policy.refusal_of("127.0.0.1") == ""
     assert policy.refusal_of("localhost") == ""
+    assert policy.refusal_of("localhost.localdomain") == ""
     assert policy.refusal_of("::ffff:127.0.0.1") == ""
     assert policy.refusal_of("fe80::1") == ""
     assert policy.refusal_of("::1") == "loopback"

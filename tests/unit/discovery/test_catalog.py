@@ -322,6 +322,19 @@ def test_a_rule_that_cannot_be_read_holds_nothing_up():
     assert len(world.board.hosts()) == 5
 
 
+def test_a_service_is_read_when_its_list_and_its_rules_are():
+    world = World()
+    world.silent_rules = {APP_RULE}
+    world.link()
+    assert not world.catalog.is_read(CART, ["main"])
+    world.subscribe()
+    assert not world.catalog.is_read(CART, ["main"])
+    world.set(*b5())
+    assert not world.catalog.is_read(CART, ["main"])
+    world.rule(APP_RULE, "")
+    assert world.catalog.is_read(CART, ["main"])
+
+
 def test_a_lost_connection_ends_the_wait_for_rules():
     world = World()
     world.silent_rules = {APP_RULE}
@@ -501,6 +514,64 @@ def test_a_registry_that_was_never_heard_of_removes_nothing():
     assert len(world.board.hosts()) == 5
     world.catalog.failed("spare", PROVIDERS, "connection")
     assert len(world.board.hosts()) == 5
+
+
+def test_an_empty_first_list_waits_for_the_other_registries():
+    world = World("file", "main")
+    world.catalog.linked("file")
+    world.set(registry="file")
+    world.subscribe()
+    assert world.board.log == [], "the other one is only just connecting"
+    world.link()
+    world.lists["main"][PROVIDERS] = b5()
+    for slot in world.watched:
+        world.answer("main", slot)
+    world.run()
+    assert len(world.board.hosts()) == 5
+    world.set(registry="main")
+    assert world.board.hosts() == set()
+
+
+def test_an_empty_list_everywhere_is_published():
+    world = World("file", "main").link()
+    world.set(registry="file")
+    world.subscribe()
+    world.set(registry="main")
+    assert world.board.snapshots["demo.Cart"].empty_reason == reason.EMPTY_REGISTRY
+
+
+def test_what_one_registry_does_not_have_and_another_does_not_tell():
+    world = World("file", "main")
+    world.catalog.linked("file")
+    world.set(registry="file")
+    world.subscribe()
+    world.catalog.expire(NOW + 3.0)
+    assert world.board.failures == {"demo.Cart": reason.REGISTRY_UNAVAILABLE}
+    world.set(registry="file")
+    assert world.board.snapshots == {}
+    world.set(provider_name(11), registry="file")
+    assert world.board.hosts() == {11}
+
+
+def test_fc_05_no_permission_counts_when_the_others_have_spoken():
+    world = World("file", "main").link()
+    world.subscribe()
+    world.catalog.failed("main", PROVIDERS, "noauth")
+    assert world.board.log == []
+    world.set(registry="file")
+    assert world.board.failures == {"demo.Cart": reason.REGISTRY_NOAUTH}
+    world.set(*b5(), registry="file")
+    assert len(world.board.hosts()) == 5
+    world.catalog.failed("main", PROVIDERS, "noauth")
+    assert world.board.failures == {}
+
+
+def test_fc_05_no_permission_is_the_reason_when_the_time_is_over():
+    world = World("file", "main").link()
+    world.subscribe()
+    world.catalog.failed("main", PROVIDERS, "noauth")
+    world.catalog.expire(NOW + 3.0)
+    assert world.board.failures == {"demo.Cart": reason.REGISTRY_NOAUTH}
 
 
 def test_addresses_are_gone_when_no_service_has_them(world):

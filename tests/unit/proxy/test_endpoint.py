@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.model.service import ServiceKey
 from sidecar.proxy.endpoint import MAX_PARKED
+from sidecar.proxy.pool import MAX_WARMED
 from sidecar.settings.schema import Limits, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import readonly, reply, request
@@ -86,6 +87,26 @@ def test_a_failed_extra_connection_does_no_harm():
     rig.refuse()
     assert rig.pool.unavailable == {}
     assert len(provider.frames()) == 2
+
+
+def test_a_provider_that_takes_no_more_connections_is_not_asked_at_each_call():
+    upstream = Upstream(connections=2, backoff_min=Duration(0.1), backoff_max=Duration(10.0))
+    rig, consumer = served(20880, upstream=upstream)
+    provider = rig.open()
+    attempts = 0
+    for number in range(1000):
+        consumer.send(request(number))
+        if rig.connects:
+            rig.refuse()
+            attempts += 1
+        rig.loop.advance(0.01)
+    assert 5 <= attempts <= 8, "0.075 s after the first failure, then twice as long each time"
+    assert len(provider.frames()) == 1001
+    assert rig.pool.unavailable == {}
+    rig.loop.advance(10.0)
+    consumer.send(request(1))
+    rig.open()
+    assert rig.pool.connections()["ready"] == 2
 
 
 def test_back_off_doubles_is_capped_and_ends_with_success():
@@ -207,6 +228,20 @@ def test_warm_connections_open_with_the_registration():
     assert rig.connects == []
 
 
+def test_warm_connections_of_a_large_service_are_opened_a_few_at_a_time():
+    rig = Rig(upstream=Upstream(warm=1))
+    rig.pool.add(rig.services.publish(*range(20_000, 20_250)), rig.loop.now)
+    opened = []
+    while True:
+        rig.check()
+        if not rig.connects:
+            break
+        opened.append(len(rig.connects))
+        while rig.connects:
+            rig.open()
+    assert opened == [MAX_WARMED, MAX_WARMED, 50]
+
+
 def test_without_warm_a_registration_opens_nothing():
     rig = Rig()
     rig.pool.add(rig.services.publish(20880), rig.loop.now)
@@ -294,6 +329,7 @@ def test_closing_ends_connections_and_timers():
     consumer.frames()
     rig.forwarder.is_closing = True
     rig.pool.close()
+    rig.timer.stop()
     assert provider.is_closed
     provider.lose()
     assert rig.loop.armed == 0

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.model import outcome
 from sidecar.proxy.forwarder import MAX_ATTEMPTS
-from sidecar.settings.schema import Consumer, Limits, ServiceOverride, Services
+from sidecar.settings.schema import Consumer, Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import FASTJSON2, error, frame, heartbeat, reply, request
 from tests.fixtures.proxy_rig import Rig
@@ -144,14 +144,18 @@ def test_an_answer_past_the_deadline_is_dropped_although_the_timer_has_not_run()
     rig.assert_empty()
 
 
-def test_without_any_limit_a_call_waits_for_ever():
-    rig, consumer, (provider,) = connected(20880)
-    consumer.send(request(5))
-    number = provider.frame().number
-    assert len(rig.timer) == 0
-    rig.loop.advance(3600.0)
+def test_a_call_that_nobody_limits_is_not_remembered_for_ever():
+    upstream = Upstream(reconnect_after=Duration(3600.0))
+    rig, consumer, (provider,) = connected(20880, upstream=upstream)
+    consumer.send(request(5), request(6))
+    number, _ = [each.number for each in provider.frames()]
+    rig.loop.advance(595.0)
     provider.send(reply(number))
-    assert consumer.frame().status == 20
+    assert consumer.frame().status == 20, "patient consumers get their answers"
+    rig.loop.advance(6.0)
+    answer = consumer.frame()
+    assert (answer.number, answer.status) == (6, 31)
+    rig.assert_empty()
 
 
 def test_the_provider_s_method_timeout_applies_when_the_consumer_has_none():
@@ -451,6 +455,18 @@ def test_too_many_waiting_calls_are_refused():
     assert [(each.number, each.status) for each in consumer.frames()] == [(2, 100), (3, 100)]
 
 
+def test_a_service_that_may_not_be_watched_is_refused_at_once():
+    rig = Rig(services=Services(max_services=1))
+    rig.services.publish(20880)
+    consumer = rig.consumer()
+    consumer.send(request(1, service="com.x.Surplus", version=""))
+    answer = consumer.frame()
+    assert (answer.status, answer.number) == (60, 1)
+    assert answer.message == "UNKNOWN_SERVICE com.x.Surplus: the service is not watched"
+    assert rig.resolved == ["com.x.Surplus"]
+    rig.assert_empty()
+
+
 def test_without_on_demand_an_unlisted_service_is_unknown():
     rig = Rig(services=Services(on_demand=False))
     consumer = rig.consumer()
@@ -581,8 +597,26 @@ def test_attempts_of_one_call_are_capped():
     while rig.connects:
         rig.refuse()
         refusals += 1
-    assert refusals >= MAX_ATTEMPTS
-    assert consumer.frame().status == 80
+    assert refusals == MAX_ATTEMPTS
+    answer = consumer.frame()
+    assert answer.status == 80
+    assert answer.message.startswith(f"CONNECT_FAILED {SERVICE}: no connection to any of 8 inst")
+    rig.assert_empty()
+    consumer.send(request(2))
+    assert f"127.0.0.1:{rig.connects[0].port}" not in rig.pool.unavailable
+
+
+def test_full_addresses_count_as_attempts():
+    rig, consumer, providers = connected(
+        *range(20880, 20892), limits=Limits(upstream_buffer=Size(400))
+    )
+    for provider in providers:
+        provider.protocol.pause_writing()
+        provider.protocol.queued_bytes = 400
+    consumer.send(request(1))
+    answer = consumer.frame()
+    assert answer.status == 100
+    assert answer.message.startswith(f"OVERLOADED {SERVICE}: too many calls wait for any of 8 ")
     rig.assert_empty()
 
 

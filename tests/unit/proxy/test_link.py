@@ -103,6 +103,21 @@ def test_aborting_drops_what_is_queued(loop, queue):
     assert transport.is_aborted
 
 
+def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(loop, queue, caplog):
+    broken, its_transport = opened(queue)
+    its_transport.write = lambda data: 1 / 0
+    sound, transport = opened(queue)
+    for link in (broken, sound):
+        link.send(b"one")
+    loop.turn()
+    assert its_transport.is_aborted
+    assert transport.writes == [b"one"]
+    assert "cannot be written to" in caplog.text
+    sound.send(b"two")
+    loop.turn()
+    assert transport.writes == [b"one", b"two"]
+
+
 def test_without_a_transport_nothing_breaks(loop, queue):
     link = Link(queue)
     link.send(b"early")
@@ -110,3 +125,30 @@ def test_without_a_transport_nothing_breaks(loop, queue):
     link.close()
     link.abort()
     assert link.is_closed
+
+
+def test_giving_way_lasts_until_the_other_connections_had_their_turn(loop, queue):
+    link, transport = opened(queue)
+    link.give_way()
+    link.send(b"one")
+    assert not transport.is_reading
+    assert len(loop.soon) == 1
+    loop.turn()
+    assert transport.is_reading
+    assert transport.writes == [b"one"]
+
+
+def test_a_closed_connection_does_not_give_way(loop, queue):
+    link, transport = opened(queue)
+    link.close()
+    link.give_way()
+    loop.turn()
+    assert transport.is_reading
+
+
+def test_a_connection_that_gave_way_may_end_in_the_same_turn(loop, queue):
+    link, transport = opened(queue)
+    link.give_way()
+    link.abort()
+    loop.turn()
+    assert not transport.is_reading

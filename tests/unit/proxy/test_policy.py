@@ -8,7 +8,7 @@ from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.frame import FrameReader
 from sidecar.protocol.dubbo.message import RequestReader
 from sidecar.proxy.downstream import Call
-from sidecar.proxy.policy import CallPolicies
+from sidecar.proxy.policy import LONGEST_MS, CallPolicies
 from sidecar.settings.schema import ServiceOverride, Services, Settings, Timeouts
 from sidecar.settings.units import Duration
 from tests.fixtures import dubbo_frames
@@ -60,8 +60,10 @@ def test_an_override_without_timeout_keeps_the_general_limit():
     assert policies(5.0, idempotent=["hi"]).apply(call(), SERVICE, provider()) == 5000
 
 
-def test_no_limit_at_all():
-    assert CallPolicies(Settings()).apply(call(), SERVICE, provider()) == 0
+def test_a_call_that_nobody_limits_ends_after_ten_minutes():
+    assert CallPolicies(Settings()).apply(call(), SERVICE, provider()) == LONGEST_MS == 600_000
+    policy = policies(5.0, timeout=Duration(0.0))
+    assert policy.apply(call(), SERVICE, provider()) == LONGEST_MS
 
 
 def test_only_listed_methods_are_idempotent():

@@ -87,6 +87,21 @@ def test_far_deadlines_do_not_wake_the_loop_all_the_time():
     assert wakes < 70
 
 
+def test_a_defect_at_one_deadline_costs_no_other(caplog):
+    loop, timer, fired = rig()
+    first = filed(timer, loop, 0.1)
+    others = [filed(timer, loop, 0.1), filed(timer, loop, 0.5)]
+
+    def fire(item, now):
+        assert item is not first
+        fired.append((item, now))
+
+    timer.on_expired = fire
+    loop.advance(1.0)
+    assert [item for item, _ in fired] == others
+    assert "a deadline was missed" in caplog.text
+
+
 def test_stopped_it_never_wakes():
     loop, timer, fired = rig()
     filed(timer, loop, 0.1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.proxy.upstream import MAX_KEPT_REQUEST
-from sidecar.settings.schema import ServiceOverride, Services, Upstream
-from sidecar.settings.units import Duration
+from sidecar.proxy.link import LARGE_READ
+from sidecar.proxy.upstream import MAX_QUEUED_PARTS
+from sidecar.settings.schema import Limits, ServiceOverride, Services, Upstream
+from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import (
     error,
     frame,
@@ -50,6 +51,22 @@ def test_heartbeats_of_a_provider_are_answered():
     provider.send(heartbeat(77))
     assert provider.frame().raw == heartbeat_reply(77)
     assert consumer.frames() == []
+
+
+@pytest.mark.parametrize("asked", [heartbeat(77), request(33)])
+def test_a_provider_that_asks_and_does_not_read_grows_no_queue(asked):
+    limits = Limits(upstream_buffer=Size(10_000))
+    _rig, consumer, (provider,) = served(20880, limits=limits)
+    provider.protocol.pause_writing()
+    for _ in range(100):
+        provider.send(asked * 100)
+    assert provider.protocol.queued_bytes < 11_000
+    assert not provider.is_closed
+    provider.protocol.resume_writing()
+    assert provider.frames()
+    consumer.send(request(5))
+    provider.send(reply(provider.frame().number))
+    assert consumer.frame().status == 20
 
 
 @pytest.mark.parametrize(
@@ -198,17 +215,25 @@ def test_fc_79_what_was_queued_in_the_turn_of_the_fin_is_sent_elsewhere():
     assert consumer.frames() == []
 
 
-def test_a_large_request_is_not_kept_for_a_second_try():
+def test_requests_kept_for_a_second_try_are_capped_by_bytes():
     overrides = {SERVICE: ServiceOverride(idempotent=["hi"])}
-    _rig, consumer, (provider,) = served(20880, services=Services(overrides=overrides))
-    big = "x" * (MAX_KEPT_REQUEST - 100)
-    consumer.send(request(5, argument=big[:60_000]), request(6, argument=big[:1000]))
-    provider.frames()
-    kept = [call.frame is not None for call in provider.protocol.session.take_all()]
-    assert kept == [True, True]
-    consumer.send(request(7, argument="y" * 65_535))
-    provider.frames()
-    assert [call.frame for call in provider.protocol.session.take_all()] == [None]
+    rig, consumer, (provider,) = served(
+        20880,
+        services=Services(overrides=overrides),
+        limits=Limits(upstream_buffer=Size(200_000)),
+    )
+    kept = []
+    for number in range(100):
+        consumer.send(request(number, argument="x" * 50_000))
+        kept = [call for call in consumer.protocol.session.calls if call.frame is not None]
+    assert len(kept) == 3
+    consumer.send(request(100))
+    kept = [call for call in consumer.protocol.session.calls if call.frame is not None]
+    assert len(kept) == 4, "small ones are kept still"
+    assert len(provider.frames()) == 101
+    provider.lose()
+    assert len(rig.open().frames()) == 4
+    assert {each.status for each in consumer.frames()} == {35}
 
 
 def test_ordinary_requests_are_let_go_once_written():
@@ -242,6 +267,21 @@ def test_fc_63_readonly_moves_the_queue_lets_the_rest_finish_and_is_not_answered
     leaving.protocol.resume_writing()
     leaving.send(*[reply(each.number) for each in in_flight])
     assert [each.status for each in consumer.frames()] == [20, 20, 20]
+
+
+def test_a_heartbeat_stays_queued_when_the_calls_around_it_move():
+    _, consumer, (leaving, staying) = served(20880, 20881)
+    leaving.protocol.pause_writing()
+    while len(leaving.protocol.parts) < 2:
+        consumer.send(request(200))
+    leaving.send(heartbeat(77))
+    queued = consumer.protocol.session.calls
+    next(call for call in queued if call.session is leaving.protocol.session).is_done = True
+    staying.frames()
+    leaving.send(readonly())
+    assert len(staying.frames()) == 1, "what was given up is not moved"
+    leaving.protocol.resume_writing()
+    assert leaving.frame().raw == heartbeat_reply(77)
 
 
 def test_fc_63_writeable_makes_it_usable_again():
@@ -298,3 +338,24 @@ def test_a_writeable_that_was_not_asked_for_changes_nothing():
     rig, _, (provider,) = served(20880)
     provider.send(writeable())
     assert rig.pool.unavailable == {}
+
+
+def test_a_provider_that_sends_a_lot_waits_for_the_others():
+    rig, _consumer, (provider,) = served(20880)
+    provider.deliver(frame(0xA2, 0, 7, b"x" * LARGE_READ))
+    assert not provider.transport.is_reading
+    rig.loop.turn()
+    assert provider.transport.is_reading
+
+
+@pytest.mark.parametrize("question", [heartbeat(77), request(77)])
+def test_a_provider_that_asks_and_does_not_read_fills_no_memory(question):
+    _rig, _consumer, (provider,) = served(20880)
+    provider.protocol.pause_writing()
+    for _ in range(20):
+        provider.send(*[question] * 1000)
+    assert len(provider.protocol.parts) == MAX_QUEUED_PARTS
+    provider.protocol.resume_writing()
+    assert len(provider.frames()) == MAX_QUEUED_PARTS
+    provider.send(question)
+    assert provider.frame().number == 77

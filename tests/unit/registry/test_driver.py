@@ -55,9 +55,12 @@ def make(monkeypatch):
 
     def make(required=False, urls=("zookeeper://zk/dubbo",), **services):
         loop, board, counters = StillLoop(), Board(), Counters()
+        if isinstance(required, bool):
+            required = [required] * len(urls)
         settings = Settings(
             registries=[
-                Registry(name=f"r{k}", url=url, required=required) for k, url in enumerate(urls)
+                Registry(name=f"r{k}", url=url, required=is_required)
+                for k, (url, is_required) in enumerate(zip(urls, required, strict=True))
             ],
             services=Services(**services),
         )
@@ -137,6 +140,24 @@ def test_preload_and_readiness(make):
     assert rig.driver.unresolved() == 1
     answer(rig, [], Slot("providers", "demo.Pay"))
     assert rig.driver.unready() == []
+
+
+def test_each_required_registry_has_to_answer_and_no_other(make):
+    urls = ("zookeeper://zk/dubbo", "file:///x.yaml")
+    rig = make(required=True, urls=urls, preload=["demo.Cart"])
+    answer(rig, [provider_name(11)])
+    assert rig.driver.unready() == ["demo.Cart"]
+    rig.driver.listed("r1", PROVIDERS, [])
+    rig.loop.run()
+    assert rig.driver.unready() == []
+
+
+def test_a_preloaded_service_that_nobody_provides_is_read_all_the_same(make):
+    urls = ("zookeeper://zk/dubbo", "file:///x.yaml")
+    rig = make(required=[True, False], urls=urls, preload=["demo.Cart"])
+    answer(rig, [])
+    assert rig.driver.unready() == []
+    assert rig.driver.unresolved() == 1
 
 
 def test_readiness_does_not_need_a_registry_that_is_not_required(make):
