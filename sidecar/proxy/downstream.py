@@ -17,7 +17,7 @@ from sidecar.protocol.dubbo.frame import Frame, FrameReader
 from sidecar.protocol.dubbo.message import RequestHead
 from sidecar.protocol.dubbo.reply import heartbeat_reply
 from sidecar.protocol.dubbo.session import ClientSession, ServerSession
-from sidecar.proxy.link import FlushQueue, Link
+from sidecar.proxy.link import LARGE_READ, FlushQueue, Link
 from sidecar.resilience.deadlines import Timed
 from sidecar.telemetry.counters import MethodStats
 
@@ -115,6 +115,8 @@ class Downstream(Link):
         if reader.broken and not self.is_closed:
             self.closed_because = "broken_stream"
             self.close()
+        if len(data) >= LARGE_READ:
+            self.give_way()
 
     def eof_received(self) -> bool:
         """Stay open for the replies to what was asked before; True keeps the transport open."""
@@ -153,9 +155,14 @@ class Downstream(Link):
     def resume_writing(self) -> None:
         """Read again from a consumer that reads again."""
         super().resume_writing()
-        if self.transport is not None and not self.is_closed:
+        if not self.is_closed:
             self.stalled_since = 0.0
-            self.transport.resume_reading()
+            self.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Read again, unless the consumer does not read."""
+        if not self.is_write_paused:
+            super().resume_reading()
 
     def check(self, now: float, stall: float) -> None:
         """End a connection whose consumer has read nothing for ``stall`` seconds."""

@@ -20,11 +20,14 @@ from sidecar.protocol.dubbo.session import ASK, DEAD, ClientSession, Liveness
 from sidecar.proxy import local_reply
 from sidecar.proxy.downstream import Call
 from sidecar.proxy.extras import outgoing
-from sidecar.proxy.link import FlushQueue, Link
+from sidecar.proxy.link import LARGE_READ, FlushQueue, Link
 from sidecar.proxy.settlement import Settlement
 from sidecar.telemetry import names
 
 log = logging.getLogger(__name__)
+
+# Small parts cost more than their bytes: what a list of them may hold for a slow provider.
+MAX_QUEUED_PARTS: Final = 16_384
 
 
 class UpstreamOwner:
@@ -73,7 +76,9 @@ class Upstream(Link):
     @property
     def is_stuffed(self) -> bool:
         """Whether as much is queued as may be for a provider that does not read."""
-        return self.is_write_paused and self.queued_bytes >= self._max_buffer
+        return self.is_write_paused and (
+            self.queued_bytes >= self._max_buffer or len(self.parts) >= MAX_QUEUED_PARTS
+        )
 
     @property
     def is_full(self) -> bool:
@@ -174,6 +179,8 @@ class Upstream(Link):
                 self._settlement.answer(call, frame, now)
         if reader.broken:
             self._give_up("broken_stream", now)
+        if len(data) >= LARGE_READ:
+            self.give_way()
 
     def _react(self, frame: Frame, now: float) -> None:
         """Take anything but a reply to a call."""

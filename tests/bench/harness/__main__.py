@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import coalescing, competitors, machine, memory, micro, plot, report, wheels
 from harness.native import LoadError, Programs
-from harness.process import StartError
+from harness.process import Place, StartError
 from harness.traffic import Plan, latency, throughput
 from harness.wheels import WheelError
 
@@ -32,9 +32,10 @@ def main() -> int:
     found = machine.describe()
     print(f"Machine: {machine.sentence(found)}")
     _prepare(names, out)
-    programs = Programs(out / "bin", machine.cores()[1])
+    proxy_core, peer_core = machine.cores()
+    programs = Programs(out / "bin", Place(peer_core, options.real_time))
     programs.build()
-    plan = _plan(options, names)
+    plan = _plan(options, names, Place(proxy_core, options.real_time))
     try:
         for part in options.parts or MEASURED:
             result = MEASURED[part](plan, programs, out)
@@ -55,10 +56,11 @@ def _prepare(names: list[str], out: Path) -> None:
             print(f"{name}: a wheel with {wheels.compiled_count(folder)} compiled modules")
 
 
-def _plan(options: argparse.Namespace, names: list[str]) -> Plan:
+def _plan(options: argparse.Namespace, names: list[str], place: Place) -> Plan:
     if options.quick:
-        return Plan(names, rounds=1, seconds=0.3, warm_up=0.1, fleets=(FLEETS[-1],))
-    return Plan(names, options.rounds, options.seconds, warm_up=0.5, fleets=FLEETS)
+        return Plan(names, rounds=1, seconds=0.3, warm_up=0.1, fleets=(FLEETS[-1],), place=place)
+    warm_up = min(0.5, options.seconds / 4)
+    return Plan(names, options.rounds, options.seconds, warm_up, FLEETS, place)
 
 
 def _options() -> argparse.Namespace:
@@ -69,6 +71,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="per measurement (2)")
     parser.add_argument("--quick", action="store_true", help="one short round: does it still run?")
+    parser.add_argument(
+        "--real-time",
+        action="store_true",
+        help="for a busy machine: what is measured runs at real-time priority, with pauses in which"
+        " everybody else catches up (needs root)",
+    )
     parser.add_argument(
         "--only", action="append", choices=competitors.ALL, help="take only these competitors"
     )

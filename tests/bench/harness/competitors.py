@@ -46,7 +46,7 @@ class Competitor:
 
 @contextmanager
 def line_up(
-    names: list[str], providers: list[int], core: int, out: Path
+    names: list[str], providers: list[int], place: process.Place, out: Path
 ) -> Iterator[list[Competitor]]:
     """Start the named competitors in front of the providers; they end with the block."""
     scratch = out / "run"
@@ -61,7 +61,7 @@ def line_up(
             command, environment = _command(name, port, providers, out, scratch)
             child = running.enter_context(
                 process.started(
-                    process.pinned(core, command),
+                    place.command(command),
                     port=port,
                     log=scratch / f"{name}.log",
                     environment=environment,

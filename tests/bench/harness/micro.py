@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness import machine, process, wheels
+from harness import process, wheels
 from harness.native import Programs
 from harness.progress import Progress
 from harness.traffic import Plan
@@ -35,16 +35,17 @@ def _both(worker: str, plan: Plan, out: Path) -> dict[str, Any]:
     progress = Progress(worker, 2)
     builds = {}
     for kind in ("compiled", "pure"):
-        builds[kind] = _run(worker, wheels.installed(kind, out), is_quick=plan.rounds == 1)
+        folder = wheels.installed(kind, out)
+        builds[kind] = _run(worker, folder, plan.place, is_quick=plan.rounds == 1)
         progress.step(kind)
     progress.done()
     return {"builds": builds}
 
 
-def _run(worker: str, folder: Path, *, is_quick: bool) -> dict[str, Any]:
+def _run(worker: str, folder: Path, place: process.Place, *, is_quick: bool) -> dict[str, Any]:
     command = [*wheels.PYTHON, "-m", "harness.micro", worker, *(["--quick"] if is_quick else [])]
     done = subprocess.run(
-        process.pinned(machine.cores()[0], command),
+        place.command(command),
         env=wheels.environment(folder, PACKAGES),
         capture_output=True,
         text=True,

@@ -23,11 +23,11 @@ class LoadError(Exception):
 
 
 class Programs:
-    """The compiled programs and the core they run on."""
+    """The compiled programs and the place they run at."""
 
-    def __init__(self, folder: Path, core: int) -> None:
+    def __init__(self, folder: Path, place: process.Place) -> None:
         self.folder = folder
-        self.core = core
+        self.place = place
 
     def build(self) -> None:
         """Compile both programs; takes about a second."""
@@ -40,7 +40,7 @@ class Programs:
     def provider(self, endpoints: int, host: str = "127.0.0.1") -> Iterator[list[int]]:
         """Run one provider process that listens on several ports; yields the ports."""
         listen = ["--listen", f"{host}:0"] * endpoints
-        command = process.pinned(self.core, [str(self.folder / "provider"), *listen])
+        command = self.place.command([str(self.folder / "provider"), *listen])
         running = subprocess.Popen(command, stdout=subprocess.PIPE)
         try:
             assert running.stdout is not None
@@ -62,7 +62,7 @@ class Programs:
             for name, value in options.items()
             for word in ("--" + name.replace("_", "-"), str(value))
         ]
-        command = process.pinned(self.core, [str(self.folder / "load"), *targets, *words])
+        command = self.place.command([str(self.folder / "load"), *targets, *words])
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise LoadError(f"{' '.join(command)}: {done.stderr.strip()}")

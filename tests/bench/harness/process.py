@@ -7,10 +7,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
+REAL_TIME_PRIORITY = "10"  # any of them is above all ordinary processes
 
 
 class StartError(Exception):
@@ -25,9 +27,17 @@ def free_port() -> int:
         return port
 
 
-def pinned(core: int, command: list[str]) -> list[str]:
-    """Return the command bound to one core."""
-    return ["taskset", "-c", str(core), *command]
+@dataclass(frozen=True)
+class Place:
+    """A core, and whether what runs there keeps everybody else off it."""
+
+    core: int
+    is_real_time: bool = False
+
+    def command(self, command: list[str]) -> list[str]:
+        """Return the command bound to this place."""
+        priority = ["chrt", "--fifo", REAL_TIME_PRIORITY] if self.is_real_time else []
+        return ["taskset", "-c", str(self.core), *priority, *command]
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness import competitors, machine
+from harness import competitors
 from harness.competitors import DIRECT, ENVOY, Competitor
 from harness.native import Programs
+from harness.process import Place
 from harness.progress import Progress
 
 # (consumer connections, calls outstanding on each)
@@ -34,6 +35,12 @@ class Plan:
     seconds: float
     warm_up: float
     fleets: tuple[int, ...]
+    place: Place  # of the proxies
+
+    def pause(self) -> None:
+        """Give the rest of the machine its turn after a measurement at real-time priority."""
+        if self.place.is_real_time:
+            time.sleep(self.seconds)
 
 
 def throughput(plan: Plan, programs: Programs, out: Path) -> dict[str, Any]:
@@ -44,7 +51,13 @@ def throughput(plan: Plan, programs: Programs, out: Path) -> dict[str, Any]:
         str(fleet): _throughput_of_fleet(plan, fleet, programs, out, progress)
         for fleet in plan.fleets
     }
-    return {"unit": "calls/s", "rounds": plan.rounds, "seconds": plan.seconds, "fleets": fleets}
+    return {
+        "unit": "calls/s",
+        "rounds": plan.rounds,
+        "seconds": plan.seconds,
+        "real_time": plan.place.is_real_time,
+        "fleets": fleets,
+    }
 
 
 def latency(plan: Plan, programs: Programs, out: Path) -> dict[str, Any]:
@@ -52,10 +65,9 @@ def latency(plan: Plan, programs: Programs, out: Path) -> dict[str, Any]:
     progress = Progress("latency", plan.rounds * len(plan.names))
     fleet = plan.fleets[-1]
     rounds: list[dict[str, dict[str, float]]] = []
-    core, _ = machine.cores()
     with (
         programs.provider(fleet) as ports,
-        competitors.line_up(plan.names, ports, core, out) as line,
+        competitors.line_up(plan.names, ports, plan.place, out) as line,
     ):
         for number in range(plan.rounds):
             found = {}
@@ -68,6 +80,7 @@ def latency(plan: Plan, programs: Programs, out: Path) -> dict[str, Any]:
                     warm_up=plan.warm_up,
                 )
                 found[competitor.name] = result["latency_us"]
+                plan.pause()
                 progress.step(f"{competitor.name}: p50 {result['latency_us']['p50']:.0f} us")
             rounds.append(found)
     progress.done()
@@ -77,6 +90,7 @@ def latency(plan: Plan, programs: Programs, out: Path) -> dict[str, Any]:
         "connections": LATENCY_CONNECTIONS,
         "providers": fleet,
         "seconds": plan.seconds,
+        "real_time": plan.place.is_real_time,
         "median": {name: _percentiles(rounds, name) for name in plan.names},
         "added": _added(rounds, plan.names),
         "rounds": rounds,
@@ -86,11 +100,10 @@ def latency(plan: Plan, programs: Programs, out: Path) -> dict[str, Any]:
 def _throughput_of_fleet(
     plan: Plan, fleet: int, programs: Programs, out: Path, progress: Progress
 ) -> dict[str, Any]:
-    core, _ = machine.cores()
     rounds: dict[str, list[dict[str, dict[str, float]]]] = {_label(case): [] for case in CASES}
     with (
         programs.provider(fleet) as ports,
-        competitors.line_up(plan.names, ports, core, out) as line,
+        competitors.line_up(plan.names, ports, plan.place, out) as line,
     ):
         for number in range(plan.rounds):
             for case in CASES:
@@ -98,6 +111,7 @@ def _throughput_of_fleet(
                 for competitor in _in_turn(line, number):
                     found[competitor.name] = _closed_loop(plan, case, competitor, programs)
                     rate = found[competitor.name]["calls_per_second"]
+                    plan.pause()
                     progress.step(f"{_label(case)} {competitor.name}: {rate:,.0f}/s")
                 rounds[_label(case)].append(found)
     progress.done()

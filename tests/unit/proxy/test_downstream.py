@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.proxy.link import LARGE_READ
 from sidecar.settings.schema import Limits
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import cut, frame, heartbeat, heartbeat_reply, reply, request
@@ -211,3 +212,23 @@ def test_replies_to_a_closed_connection_are_dropped():
     provider.send(reply(frames[0].number))
     assert consumer.transport.writes == []
     rig.assert_empty()
+
+
+def test_a_consumer_that_sends_a_lot_waits_for_the_others():
+    rig = Rig()
+    consumer = rig.consumer()
+    consumer.deliver(frame(0xA2, 0, 7, b"x" * LARGE_READ))
+    assert not consumer.transport.is_reading
+    rig.loop.turn()
+    assert consumer.transport.is_reading
+
+
+def test_a_consumer_that_sends_a_lot_and_does_not_read_is_not_read_from():
+    rig = Rig()
+    consumer = rig.consumer()
+    consumer.deliver(frame(0xA2, 0, 7, b"x" * LARGE_READ))
+    consumer.protocol.pause_writing()
+    rig.loop.turn()
+    assert not consumer.transport.is_reading
+    consumer.protocol.resume_writing()
+    assert consumer.transport.is_reading

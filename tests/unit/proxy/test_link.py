@@ -125,3 +125,30 @@ def test_without_a_transport_nothing_breaks(loop, queue):
     link.close()
     link.abort()
     assert link.is_closed
+
+
+def test_giving_way_lasts_until_the_other_connections_had_their_turn(loop, queue):
+    link, transport = opened(queue)
+    link.give_way()
+    link.send(b"one")
+    assert not transport.is_reading
+    assert len(loop.soon) == 1
+    loop.turn()
+    assert transport.is_reading
+    assert transport.writes == [b"one"]
+
+
+def test_a_closed_connection_does_not_give_way(loop, queue):
+    link, transport = opened(queue)
+    link.close()
+    link.give_way()
+    loop.turn()
+    assert transport.is_reading
+
+
+def test_a_connection_that_gave_way_may_end_in_the_same_turn(loop, queue):
+    link, transport = opened(queue)
+    link.give_way()
+    link.abort()
+    loop.turn()
+    assert not transport.is_reading

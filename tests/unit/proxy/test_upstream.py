@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.proxy.link import LARGE_READ
+from sidecar.proxy.upstream import MAX_QUEUED_PARTS
 from sidecar.settings.schema import Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import (
@@ -336,3 +338,24 @@ def test_a_writeable_that_was_not_asked_for_changes_nothing():
     rig, _, (provider,) = served(20880)
     provider.send(writeable())
     assert rig.pool.unavailable == {}
+
+
+def test_a_provider_that_sends_a_lot_waits_for_the_others():
+    rig, _consumer, (provider,) = served(20880)
+    provider.deliver(frame(0xA2, 0, 7, b"x" * LARGE_READ))
+    assert not provider.transport.is_reading
+    rig.loop.turn()
+    assert provider.transport.is_reading
+
+
+@pytest.mark.parametrize("question", [heartbeat(77), request(77)])
+def test_a_provider_that_asks_and_does_not_read_fills_no_memory(question):
+    _rig, _consumer, (provider,) = served(20880)
+    provider.protocol.pause_writing()
+    for _ in range(20):
+        provider.send(*[question] * 1000)
+    assert len(provider.protocol.parts) == MAX_QUEUED_PARTS
+    provider.protocol.resume_writing()
+    assert len(provider.frames()) == MAX_QUEUED_PARTS
+    provider.send(question)
+    assert provider.frame().number == 77

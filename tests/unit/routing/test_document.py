@@ -96,7 +96,7 @@ def test_fc_76_texts_within_the_size_cap_are_bounded_in_time(text: str) -> None:
     started = time.process_time()
     with contextlib.suppress(DocumentError):
         load_document(text)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 3  # quadratic would be minutes; a tracer costs ten times
 
 
 def test_nothing_of_a_text_is_kept() -> None:
