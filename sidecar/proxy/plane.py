@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +29,8 @@ from sidecar.proxy.upstream import Upstream
 from sidecar.settings.schema import Settings
 from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
+
+log = logging.getLogger(__name__)
 
 # Heartbeats, idle connections and stalled consumers are looked at this often (s), or four times in
 # the shortest of the configured times when that is more often, within reason.
@@ -188,6 +191,7 @@ class DataPlane:
     def _admit(self, default_service: str) -> Downstream | None:
         limits = self._settings.limits
         if len(self._consumers) >= limits.max_consumers:
+            log.warning("more than %d consumers; a new one is refused", limits.max_consumers)
             self._counters.count(names.CONSUMERS_CLOSED.name, "too_many")
             return None
         downstream = Downstream(

@@ -173,6 +173,9 @@ class FileRegistry:
                 self._fail("unreadable", f"{self._path}: {error.strerror}")
             except ValueError as error:
                 self._fail("invalid", f"{self._path}: {error}")
+            except Exception:  # a defect must not end the reading
+                self._stats.fail("internal")
+                _logger.exception("registry %s: %s is not taken in", self.name, self._path)
             await asyncio.sleep(pause)
 
     async def _take(self, data: bytes, digest: bytes) -> None:

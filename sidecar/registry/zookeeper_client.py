@@ -12,6 +12,7 @@ replaced by a new one; items of the old one are recognised by their epoch and dr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -151,7 +152,8 @@ class ZooKeeperClient:
 
         def end() -> None:
             _end(client)
-            self._loop.call_soon_threadsafe(ended.set)
+            with contextlib.suppress(RuntimeError):  # it took too long, and the loop is closed
+                self._loop.call_soon_threadsafe(ended.set)
 
         _in_thread(end)
         try:

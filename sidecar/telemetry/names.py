@@ -101,6 +101,9 @@ REGISTRY_ERRORS: Final = Metric(
     ("registry", "kind"),
 )
 SERVICES: Final = Metric("sidecar_services", GAUGE, "Services that are watched.")
+UNRESOLVED: Final = Metric(
+    "sidecar_services_unresolved", GAUGE, "Watched services for which no list has come yet."
+)
 INSTANCES: Final = Metric(
     "sidecar_instances",
     GAUGE,
@@ -233,6 +236,7 @@ METRICS: Final = (
     REGISTRY_REFUSED,
     REGISTRY_ERRORS,
     SERVICES,
+    UNRESOLVED,
     INSTANCES,
     SNAPSHOT_EPOCH,
     ROUTER_ERRORS,

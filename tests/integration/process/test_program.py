@@ -111,6 +111,8 @@ async def test_a_call_and_what_can_be_seen_of_it(run_program, configuration, pro
     assert found["sidecar_registry_connected", (("registry", "main"),)] == 1
     assert found["sidecar_registry_parsed_total", (("registry", "main"),)] == 1
     assert found["sidecar_instances", (("service", INTERFACE), ("state", "matching"))] == 1
+    assert found["sidecar_services", ()] == 1
+    assert found["sidecar_services_unresolved", ()] == 0
     assert found["sidecar_inflight", (("protocol", "dubbo"),)] == 0
     assert found["sidecar_upstream_connections", (("state", "ready"),)] == 1
 
@@ -283,6 +285,7 @@ def test_fc_77_sigterm_before_the_first_list(run_program):
     text += f'services: {{preload: ["{INTERFACE}"]}}\ndrain: {{idle: 200ms}}\n'
     program = run_program(text)
     program.wait_until(lambda: program.get("/livez")[0] == 200)
+    assert samples(program)["sidecar_services_unresolved", ()] == 1
     program.terminate()
     assert program.wait_end(15) == 0
     assert "Traceback" not in program.log
