@@ -188,6 +188,11 @@ class Catalog:
         subscription = self._find(key)
         return subscription is not None and subscription.state == PUBLISHED
 
+    def is_vacant(self, key: ServiceKey) -> bool:
+        """Tell whether a service has its answer, and it is that nobody is there."""
+        subscription = self._find(key)
+        return subscription is not None and subscription.is_vacant
+
     def is_read(self, key: ServiceKey, registries: Sequence[str]) -> bool:
         """Tell whether these registries have said what a service has, and its rules were read."""
         subscription = self._find(key)

@@ -48,6 +48,11 @@ class Subscription:
         return self._built is None or not self._built.members
 
     @property
+    def is_vacant(self) -> bool:
+        """Whether the sink was told a reason instead of a list, or a list with nobody in it."""
+        return self.state != PENDING and (self._published is None or not self._published.members)
+
+    @property
     def is_behind(self) -> bool:
         """Whether the sink has an older list than the one that was built."""
         built = self._built
