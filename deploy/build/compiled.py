@@ -33,7 +33,10 @@ def extensions() -> list[Any]:
         return []
     from mypyc.build import mypycify
 
-    return mypycify(compiled_modules(), opt_level="3", debug_level="0")
+    # Without the option mypy would take directories above the package that happen to have an
+    # __init__.py (of /tmp, say) for parts of its name.
+    arguments = ["--explicit-package-bases", *compiled_modules()]
+    return mypycify(arguments, opt_level="3", debug_level="0")
 
 
 class Backend(build_meta._BuildMetaBackend):
