@@ -19,6 +19,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
@@ -57,8 +59,8 @@ def read_content(text: str) -> Content:
         document = load_document(text, MAX_FILE_SIZE)
     except DocumentError as error:
         raise FileRegistryError(str(error)) from None
-    if document is None:
-        document = {}
+    if document is None:  # cut off by a write that has begun, or by a full disk
+        raise FileRegistryError("the file is empty; write 'providers: []' when there are none")
     if not isinstance(document, dict):
         raise FileRegistryError("the file is not a mapping with the keys providers and rules")
     unknown = sorted(document.keys() - {"providers", "rules"})
@@ -96,9 +98,16 @@ def _rules(value: Any) -> dict[str, str]:
 
 def _read(path: Path) -> tuple[bytes, bytes]:
     """Return the content and its digest; one byte beyond the cap shows that it is too large."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise FileRegistryError("not a regular file")
         data = file.read(MAX_FILE_SIZE + 1)
     return data, hashlib.sha256(data).digest()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a pipe that nobody writes to as well: waiting for it would outlast the process's end."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @final
