@@ -133,6 +133,8 @@ class FileRegistry:
         self._slots: Final[set[Slot]] = set()
         self._content: Content | None = None
         self._digest = b""
+        self._candidate = b""
+        self._refusal = ""  # what is wrong with the candidate
         self._problem = ""
         self._task: asyncio.Task[None] | None = None
 
@@ -166,17 +168,16 @@ class FileRegistry:
         }
 
     async def _follow(self) -> None:
-        candidate = b""
         while True:
             pause = self._period
             try:
                 data, digest = await self._loop.run_in_executor(None, _read, self._path)
                 if digest == self._digest:
                     self._note("")
-                elif digest == candidate:
+                elif digest == self._candidate:
                     await self._take(data, digest)
                 else:
-                    candidate = digest
+                    self._candidate, self._refusal = digest, ""
                     pause = self._settle
             except OSError as error:
                 self._fail("unreadable", f"{self._path}: {error.strerror}")
@@ -185,10 +186,15 @@ class FileRegistry:
             await asyncio.sleep(pause)
 
     async def _take(self, data: bytes, digest: bytes) -> None:
+        if self._refusal:  # a large file that is no registry is not worth parsing every second
+            raise FileRegistryError(self._refusal)
         if len(data) > MAX_FILE_SIZE:
             raise FileRegistryError(f"larger than {MAX_FILE_SIZE // 2**20} MiB")
-        text = data.decode()
-        content = await self._loop.run_in_executor(None, read_content, text)
+        try:
+            content = await self._loop.run_in_executor(None, read_content, data.decode())
+        except ValueError as error:
+            self._refusal = str(error)
+            raise
         before, self._content, self._digest = self._content, content, digest
         self._stats.reads += 1
         self._note("")
