@@ -19,6 +19,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
+import stat
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,8 +71,8 @@ def read_content(text: str) -> Content:
         document = load_document(text, MAX_FILE_SIZE)
     except DocumentError as error:
         raise FileRegistryError(str(error)) from None
-    if document is None:
-        document = {}
+    if document is None:  # cut off by a write that has begun, or by a full disk
+        raise FileRegistryError("the file is empty; write 'providers: []' when there are none")
     if not isinstance(document, dict):
         raise FileRegistryError("the file is not a mapping with the keys providers and rules")
     unknown = sorted(document.keys() - {"providers", "rules"})
@@ -109,9 +111,16 @@ def _rules(value: Any) -> dict[str, str]:
 
 def _read(path: Path) -> tuple[bytes, bytes]:
     """Return the content and its digest; one byte beyond the cap shows that it is too large."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise FileRegistryError("not a regular file")
         data = file.read(MAX_FILE_SIZE + 1)
     return data, hashlib.sha256(data).digest()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a pipe that nobody writes to as well: waiting for it would outlast the process's end."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @final
@@ -137,6 +146,8 @@ class FileRegistry:
         self._slots: Final[set[Slot]] = set()
         self._content: Content | None = None
         self._digest = b""
+        self._candidate = b""
+        self._refusal = ""  # what is wrong with the candidate
         self._problem = ""
         self._task: asyncio.Task[None] | None = None
 
@@ -170,17 +181,16 @@ class FileRegistry:
         }
 
     async def _follow(self) -> None:
-        candidate = b""
         while True:
             pause = self._period
             try:
                 data, digest = await self._loop.run_in_executor(None, _read, self._path)
                 if digest == self._digest:
                     self._note("")
-                elif digest == candidate:
+                elif digest == self._candidate:
                     await self._take(data, digest)
                 else:
-                    candidate = digest
+                    self._candidate, self._refusal = digest, ""
                     pause = self._settle
             except OSError as error:
                 self._fail("unreadable", f"{self._path}: {error.strerror}")
@@ -192,10 +202,15 @@ class FileRegistry:
             await asyncio.sleep(pause)
 
     async def _take(self, data: bytes, digest: bytes) -> None:
+        if self._refusal:  # a large file that is no registry is not worth parsing every second
+            raise FileRegistryError(self._refusal)
         if len(data) > MAX_FILE_SIZE:
             raise FileRegistryError(f"larger than {MAX_FILE_SIZE // 2**20} MiB")
-        text = data.decode()
-        content = await self._loop.run_in_executor(None, read_content, text)
+        try:
+            content = await self._loop.run_in_executor(None, read_content, data.decode())
+        except ValueError as error:
+            self._refusal = str(error)
+            raise
         before, self._content, self._digest = self._content, content, digest
         self._stats.reads += 1
         self._note("")

@@ -101,14 +101,20 @@ async def test_a_file_that_comes_later(path, rigs):
     assert rig.driver.registries()[0]["problem"] == ""
 
 
-@pytest.mark.parametrize("damage", ["providers: [", b"\xff\xfe", None])
-async def test_the_last_good_content_stays(path, rigs, damage, caplog):
+@pytest.mark.parametrize("damage", ["providers: [", b"\xff\xfe", "", "# cut o", None, os.mkfifo])
+async def test_the_last_good_content_stays(path, rigs, damage, caplog, monkeypatch):
+    parsed = []
+    read = file.read_content
+    monkeypatch.setattr(file, "read_content", lambda text: (parsed.append(text), read(text))[1])
     path.write_text(text_of(11))
     rig = rigs(f"file://{path}")
     rig.driver.resolve("demo.Cart")
     await rig.until_hosts(11)
     if damage is None:
         path.unlink()
+    elif damage is os.mkfifo:
+        path.unlink()
+        os.mkfifo(path)
     elif isinstance(damage, bytes):
         path.write_bytes(damage)
     else:
@@ -116,8 +122,10 @@ async def test_the_last_good_content_stays(path, rigs, damage, caplog):
     await rig.until(lambda: sum(rig.stats.errors.values()) >= 3)
     assert rig.hosts() == {11}
     assert sum("stays in use" in record.message for record in caplog.records) == 1
+    assert len(parsed) <= 2
     rig.driver.resolve("demo.Cart:1.0")
     await rig.until(lambda: "demo.Cart:1.0" in rig.board.snapshots)
+    path.unlink(missing_ok=True)
     path.write_text(text_of(12))
     await rig.until_hosts(12)
 
