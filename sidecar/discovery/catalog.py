@@ -13,7 +13,7 @@ before every registry has answered, because another one may have what the fastes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, final
 
 from sidecar.discovery.address import AddressPolicy
@@ -80,7 +80,7 @@ class Catalog:
         subscription = Subscription(key, options, now + self._wait, self._counters)
         self._pending[key.text] = subscription
         interface.add(subscription)
-        self._settle(interface)
+        self._settle(interface, [subscription])
 
     def release(self, key: ServiceKey) -> None:
         """Stop watching a service."""
@@ -113,7 +113,7 @@ class Catalog:
         self.stats[registry].connected = 0
         # Nobody waits any longer for the first answer of this registry about a rule.
         for interface in self._interfaces.values():
-            self._settle(interface)
+            self._settle(interface, interface.subscriptions.values())
 
     def listed(self, registry: str, slot: Slot, names: Sequence[str]) -> None:
         """A registry sent a list; a node that does not exist is an empty list.
@@ -154,7 +154,7 @@ class Catalog:
         elif slot.kind == PROVIDERS and slot.name in self._interfaces:
             interface = self._interfaces[slot.name]
             interface.listings[registry].failure = kind
-            self._tell_failure(interface)
+            self._tell_failure(interface, interface.subscriptions.values())
 
     def work(self, limit: int = STEP) -> bool:
         """Take in at most ``limit`` new names; return whether there is more to do."""
@@ -165,7 +165,7 @@ class Catalog:
             finally:
                 if not interface.has_work:
                     del self._busy[name]
-            self._settle(interface)
+            self._settle(interface, interface.subscriptions.values())
         return bool(self._busy)
 
     def expire(self, now: float) -> None:
@@ -188,14 +188,21 @@ class Catalog:
         subscription = self._find(key)
         return subscription is not None and subscription.state == PUBLISHED
 
+    def is_vacant(self, key: ServiceKey) -> bool:
+        """Tell whether a service has its answer, and it is that nobody is there."""
+        subscription = self._find(key)
+        return subscription is not None and subscription.is_vacant
+
     def is_read(self, key: ServiceKey, registries: Sequence[str]) -> bool:
         """Tell whether these registries have said what a service has, and its rules were read."""
-        interface = self._interfaces.get(key.interface)
+        subscription = self._find(key)
+        if subscription is None:
+            return False
+        interface = self._interfaces[key.interface]
         return (
-            interface is not None
-            and not interface.has_work
+            not interface.has_work
             and all(interface.listings[each].is_known for each in registries)
-            and self._has_rules(interface)
+            and self._were_read([*interface.application_rules(), *subscription.rule_names])
         )
 
     def services(self) -> list[ServiceKey]:
@@ -235,48 +242,58 @@ class Catalog:
     def _rule_settled(self, name: str) -> None:
         for user in self._book.users(name):
             interface = self._interfaces[user]
-            interface.rules_changed()
-            self._settle(interface)
+            concerned = interface.concerned(name)
+            interface.rules_changed(concerned)
+            self._settle(interface, concerned)
 
-    def _settle(self, interface: Interface) -> None:
-        """Publish an interface's services when its lists are in and its rules were read."""
-        if not interface.has_work and interface.is_known and self._has_rules(interface):
-            for subscription in interface.subscriptions.values():
+    def _settle(self, interface: Interface, services: Collection[Subscription]) -> None:
+        """Publish services of an interface when its lists are in and their rules were read.
+
+        Only those that something happened to: an interface may have as many as there can be.
+        """
+        is_taken_in = not interface.has_work and interface.is_known
+        if is_taken_in and self._were_read(interface.application_rules()):
+            for subscription in services:
                 if self._is_due(interface, subscription) and subscription.publish(self._sink):
                     self._pending.pop(subscription.key.text, None)
             self._tell_addresses(interface)
-        self._tell_failure(interface)
+        self._tell_failure(interface, services)
 
-    @staticmethod
-    def _is_due(interface: Interface, subscription: Subscription) -> bool:
-        """Tell whether what was built may be shown: an empty first list has to be everybody's."""
-        return (
+    def _is_due(self, interface: Interface, subscription: Subscription) -> bool:
+        """Tell whether what was built may be shown: its own rules are known to every registry.
+
+        An empty first list has to be everybody's.
+        """
+        return self._were_read(subscription.rule_names) and (
             not subscription.is_empty
             or interface.is_known_everywhere
             or subscription.state == PUBLISHED
         )
 
-    def _has_rules(self, interface: Interface) -> bool:
-        """Tell whether every connected registry has answered about every rule that matters."""
+    def _were_read(self, rules: Iterable[str]) -> bool:
+        """Tell whether every connected registry has answered about these rules."""
         return all(
-            self._book.is_settled(name, registry)
-            for name in interface.rule_names()
-            for registry in self._linked
+            self._book.is_settled(name, registry) for name in rules for registry in self._linked
         )
 
-    def _tell_failure(self, interface: Interface) -> None:
+    def _tell_failure(self, interface: Interface, services: Collection[Subscription]) -> None:
         """Tell services without a list that a registry refuses to show them, once all have spoken.
 
         Those that a list in hand will be published for are left out.
         """
         if interface.has_work or not interface.is_settled or not interface.has_failed(NO_AUTH):
             return
-        for subscription in interface.subscriptions.values():
+        for subscription in services:
             if subscription.is_empty and subscription.state != PUBLISHED:
                 self._pending.pop(subscription.key.text, None)
                 subscription.fail(self._sink, reason.REGISTRY_NOAUTH)
 
     def _tell_addresses(self, interface: Interface) -> None:
+        """Tell which addresses came and left, once no service shows the list before."""
+        if not (interface.added or interface.gone):
+            return
+        if any(each.is_behind for each in interface.subscriptions.values()):
+            return
         uses = self._addresses
         untold: set[str] = set()
         for instance in interface.added:

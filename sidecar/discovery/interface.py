@@ -5,7 +5,7 @@ Services of one interface differ in group and version only and share everything 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, final
 
 from sidecar.discovery.claims import Claims
@@ -44,6 +44,7 @@ class Interface:
         self.listings: Final = listings
         self.table: Final = InstanceTable()
         self.subscriptions: Final[dict[str, Subscription]] = {}
+        self._by_rule: Final[dict[str, dict[str, Subscription]]] = {}  # by the service's own rules
         self.stored: Final[dict[tuple[str, str], tuple[str, ...]]] = {}
         self.gone: list[Instance] = []
         self.added: list[Instance] = []
@@ -84,6 +85,7 @@ class Interface:
         self.subscriptions[subscription.key.text] = subscription
         for name in subscription.rule_names:
             self._book.acquire(name, self.name)
+            self._by_rule.setdefault(name, {})[subscription.key.text] = subscription
         if self.is_known:
             subscription.build(self.table, None, self._rules_of(subscription))
 
@@ -92,6 +94,9 @@ class Interface:
         subscription = self.subscriptions.pop(service)
         for name in subscription.rule_names:
             self._book.release(name, self.name)
+            del self._by_rule[name][service]
+            if not self._by_rule[name]:
+                del self._by_rule[name]
 
     def close(self) -> None:
         """Give back what the interface itself holds, and forget its instances."""
@@ -122,18 +127,21 @@ class Interface:
         self._share(registry, made)
         self._follow(change)
 
-    def rules_changed(self) -> None:
-        """A rule that concerns the interface changed."""
+    def rules_changed(self, concerned: Iterable[Subscription]) -> None:
+        """A rule that concerns these services changed."""
         if self.is_known:
-            for subscription in self.subscriptions.values():
+            for subscription in concerned:
                 subscription.build(self.table, None, self._rules_of(subscription))
 
-    def rule_names(self) -> list[str]:
-        """Return the rule nodes that concern the interface."""
-        names = [application_rule_name(each) for each in self._applications]
-        for subscription in self.subscriptions.values():
-            names.extend(subscription.rule_names)
-        return names
+    def application_rules(self) -> list[str]:
+        """Return the rule nodes that concern every service of the interface."""
+        return [application_rule_name(each) for each in self._applications]
+
+    def concerned(self, rule: str) -> list[Subscription]:
+        """Return the services that a rule node is about."""
+        if rule in self.application_rules():
+            return list(self.subscriptions.values())
+        return list(self._by_rule.get(rule, {}).values())
 
     def store(self, registry: str, category: str, names: Sequence[str]) -> None:
         """Keep the entries of a category that is not applied yet."""
@@ -177,7 +185,7 @@ class Interface:
     def _follow(self, change: Change) -> None:
         if change.is_empty:
             # The first answer may be an empty list, which changes nothing and says a lot.
-            self.rules_changed()
+            self.rules_changed(self.subscriptions.values())
             return
         self.gone.extend(change.removed)
         self.added.extend(change.added)

@@ -47,6 +47,17 @@ class Subscription:
         """True when nothing was built, or a snapshot without a single member."""
         return self._built is None or not self._built.members
 
+    @property
+    def is_vacant(self) -> bool:
+        """Whether the sink was told a reason instead of a list, or a list with nobody in it."""
+        return self.state != PENDING and (self._published is None or not self._published.members)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the sink has an older list than the one that was built."""
+        built = self._built
+        return self.state == PUBLISHED and built is not None and built is not self._published
+
     def build(self, table: InstanceTable, change: Change | None, rules: Rules) -> None:
         """Follow one change of the table, or with ``change`` None a change of the rules.
 

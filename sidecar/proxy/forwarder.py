@@ -174,7 +174,12 @@ class Forwarder(RequestHandler):
             timeout_ms = self._policies.apply(call, service.key.text, instance)
             call.due_ms = int(call.started * 1000) + timeout_ms
             self._timer.add(call, now)
-        if not self._pool.endpoint(instance).offer(call, now):
+        endpoint = self._pool.endpoint(instance)
+        if 0 < endpoint.max_payload < call.size:
+            # A Dubbo 2.7 provider answers nothing any more on a connection that brought it too
+            # much, and the connection is everybody's.
+            self._settlement.refuse_too_large(call, endpoint.max_payload, now)
+        elif not endpoint.offer(call, now):
             call.has_overflowed = True
             call.leave(instance.address)
             self._choose(call, service, now)

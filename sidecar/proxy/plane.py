@@ -209,9 +209,7 @@ class DataPlane:
     def _make_link(self, endpoint: Endpoint) -> Upstream:
         upstream = self._settings.upstream
         limits = self._settings.limits
-        liveness = Liveness(
-            float(upstream.heartbeat), float(upstream.reconnect_after), self._clock()
-        )
+        liveness = Liveness(endpoint.heartbeat, float(upstream.reconnect_after), self._clock())
         return Upstream(
             endpoint, self._queue, self._clock, self._settlement,
             FrameReader(int(limits.max_payload)), liveness, int(limits.upstream_buffer),

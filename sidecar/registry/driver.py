@@ -30,6 +30,9 @@ MIN_IDLE_PERIOD: Final = 0.05
 MAX_IDLE_PERIOD: Final = 60.0
 MAX_SERVICE: Final = 512  # characters; Java class names of half that length are unheard of
 BAD_SERVICE: Final = "bad_service"
+# Services with nobody in them are forgotten after this long (s) without a call: a consumer may ask
+# for any number of invented names, and they must not take the places of real ones for long.
+EMPTY_RELEASE: Final = 60.0
 # Lists from this size on leave a heap behind that is worth giving back, and when: at most once in
 # the delay (s), when the list has long been taken in.
 LARGE_LIST: Final = 1000
@@ -196,7 +199,13 @@ class RegistryDriver:
         return ZooKeeperRegistry(registry, self, stats, self._loop)
 
     def _subscribe(self, key: ServiceKey, named: bool) -> None:
-        if key in self._catalog or not self._services.admit(key, named):
+        if key in self._catalog:
+            return
+        if not self._services.admit(key, named):
+            _logger.warning(
+                "%s is not watched: services.max_services (%d) are already",
+                key.text, self._settings.services.max_services,
+            )  # fmt: skip
             return
         self._since[key.text] = self._now_ms()
         self._catalog.subscribe(key, self._loop.time())
@@ -248,7 +257,8 @@ class RegistryDriver:
         named = {key.text for key in self._preload}
         for key in self._catalog.services():
             used_ms = max(self._services.last_used_ms(key), self._since[key.text])
-            if key.text not in named and now_ms - used_ms >= limit * 1000:
+            patience = min(limit, EMPTY_RELEASE) if self._catalog.is_vacant(key) else limit
+            if key.text not in named and now_ms - used_ms >= patience * 1000:
                 self.release(key)
         period = min(MAX_IDLE_PERIOD, max(MIN_IDLE_PERIOD, limit / IDLE_CHECKS))
         self._idle = self._loop.call_later(period, self._check_idle)

@@ -7,6 +7,7 @@ import pytest
 from sidecar.discovery import subscription
 from sidecar.discovery.catalog import MAX_REFUSED_SHOWN, STEP, Catalog
 from sidecar.discovery.interface import MAX_APPLICATIONS, MAX_STORED
+from sidecar.discovery.rule_book import service_rule_names
 from sidecar.discovery.slot import Slot
 from sidecar.model import reason
 from sidecar.model.service import ServiceKey
@@ -320,6 +321,50 @@ def test_a_rule_that_cannot_be_read_holds_nothing_up():
     world.subscribe()
     world.catalog.failed("main", Slot("rule", APP_RULE), "noauth")
     assert len(world.board.hosts()) == 5
+
+
+def test_a_service_whose_rules_are_not_read_yet_holds_no_other_up(world):
+    world.set(*b5())
+    world.subscribe()
+    world.silent_rules = set(service_rule_names(ServiceKey.parse("demo.Cart:2.0")))
+    world.subscribe("demo.Cart:2.0")
+    world.set(provider_name(11))
+    assert world.board.hosts() == {11}
+    assert world.board.addresses == {"192.0.2.11:20880"}
+    assert "demo.Cart:2.0" not in world.board.snapshots
+
+
+def test_addresses_are_kept_while_a_service_shows_the_list_before():
+    world = World("main", "spare")
+    world.catalog.linked("main")
+    world.set(*b5())
+    world.subscribe()
+    world.catalog.linked("spare")
+    world.catalog.rule("spare", APP_RULE, "", 0, 0)
+    world.set(provider_name(11))
+    assert (len(world.board.hosts()), world.board.gone) == (5, [])
+    for name in service_rule_names(CART):
+        world.catalog.rule("spare", name, "", 0, 0)
+    assert (world.board.hosts(), len(world.board.gone)) == ({11}, 4)
+
+
+def test_a_rule_of_one_service_costs_the_others_nothing(world, monkeypatch):
+    world.set(*b5())
+    for number in range(20):
+        world.subscribe(f"demo.Cart:{number}.1")
+    built = []
+    build = subscription.Subscription.build
+    monkeypatch.setattr(
+        subscription.Subscription,
+        "build",
+        lambda self, *rest: (built.append(self.key.version), build(self, *rest)),
+    )
+    world.rule("demo.Cart:7.1:.tag-router", GRAY_RULE)
+    assert built == ["7.1"]
+    world.rule(APP_RULE, GRAY_RULE)
+    assert len(built) == 21
+    world.subscribe("demo.Cart:20.1")
+    assert set(built[21:]) == {"20.1"}
 
 
 def test_a_service_is_read_when_its_list_and_its_rules_are():

@@ -345,3 +345,22 @@ def test_a_failing_address_masks_only_itself_for_a_call():
     assert rig.pool.unavailable == {ADDRESS: 2}
     assert rig.pool.may_be_tried("127.0.0.1:20881", rig.loop.now)
     assert not rig.pool.may_be_tried(ADDRESS, rig.loop.now)
+
+
+@pytest.mark.parametrize(
+    ("registered", "seconds"),
+    [("", 60.0), ("5000", 5.0), ("1", 2.0), ("90000", 60.0), ("-5", 60.0), ("soon", 60.0)],
+)
+def test_a_provider_may_ask_for_more_heartbeats(registered, seconds):
+    rig = Rig()
+    (instance,) = rig.services.publish(20880, parameters={"heartbeat": registered})
+    assert rig.pool.endpoint(instance).heartbeat == seconds
+
+
+def test_what_a_provider_registers_anew_counts():
+    rig = Rig()
+    rig.services.publish(20880)
+    rig.consumer().send(request(1))
+    endpoint = rig.pool.endpoints["127.0.0.1:20880"]
+    rig.pool.add(rig.services.publish(20880, parameters={"heartbeat": "5000"}), rig.loop.now)
+    assert endpoint.heartbeat == 5.0

@@ -338,6 +338,21 @@ def test_fc_55_oversize_request_is_refused_by_its_header_and_the_link_stays():
     assert rig.count("sidecar_oversize_total", "request") == 1
 
 
+def test_what_a_provider_would_not_read_is_not_sent_to_it():
+    rig = Rig()
+    rig.services.publish(20880, parameters={"payload": "300"})
+    consumer = rig.consumer()
+    consumer.send(request(5, argument="x" * 400))
+    answer = consumer.frame()
+    assert (answer.status, answer.number) == (40, 5)
+    assert answer.message.startswith(f"PAYLOAD_TOO_LARGE {SERVICE}: the request has ")
+    assert answer.message.endswith(" the provider reads 300")
+    assert rig.connects == []
+    assert rig.count("sidecar_oversize_total", "request") == 1
+    consumer.send(request(6))
+    assert rig.open().frame().is_request
+
+
 def test_an_oversize_reply_is_answered_50_and_discarded():
     rig, consumer, (provider,) = connected(20880, limits=Limits(max_payload=Size(2000)))
     consumer.send(request(5), request(6))

@@ -210,8 +210,10 @@ def test_losing_a_registry_takes_nothing_away(make):
 
 def test_idle_services_are_released_unless_named(make):
     rig = make(idle_release=Duration(100.0), preload=["demo.Pay"])
-    rig.driver.resolve("demo.Cart")
-    rig.driver.resolve("demo.Old")
+    for name in ("demo.Cart", "demo.Old"):
+        rig.driver.resolve(name)
+        rig.loop.run()
+        answer(rig, [provider_name(11, name)], Slot("providers", name))
     rig.loop.advance(90)
     rig.board.used["demo.Cart"] = int(rig.loop.now * 1000)
     rig.loop.advance(50)
@@ -222,6 +224,34 @@ def test_idle_services_are_released_unless_named(make):
     rig.driver.resolve("demo.Old")
     rig.loop.run()
     assert rig.driver.service(ServiceKey("demo.Old")) is not None
+
+
+def test_services_with_nobody_in_them_are_released_after_a_minute(make):
+    rig = make(preload=["demo.Pay"], wait=Duration(3.0))
+    for name in ("demo.Empty", "demo.Silent", "demo.Cart"):
+        rig.driver.resolve(name)
+    rig.loop.run()
+    answer(rig, [], Slot("providers", "demo.Empty"))
+    answer(rig, [provider_name(11)])
+    rig.loop.advance(50)
+    assert rig.board.removed == []
+    rig.loop.advance(130)
+    assert rig.board.removed == ["demo.Empty", "demo.Silent"]
+
+
+def test_a_service_that_still_waits_for_its_answer_is_kept(make):
+    rig = make(wait=Duration(300.0))
+    rig.driver.resolve("demo.Cart")
+    rig.loop.advance(250)
+    assert rig.board.removed == []
+
+
+def test_too_many_services_are_told_to_the_operator(make, caplog):
+    rig = make(max_services=7)
+    rig.board.is_full = True
+    rig.driver.resolve("demo.Cart")
+    assert rig.driver.service(CART) is None
+    assert caplog.messages == ["demo.Cart is not watched: services.max_services (7) are already"]
 
 
 def test_a_released_service_is_watched_nowhere(make):
