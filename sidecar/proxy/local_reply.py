@@ -19,7 +19,7 @@ from sidecar.protocol.dubbo.reply import (
 )
 
 NO_PROVIDER_TEXTS: Final = {
-    reason.EMPTY_REGISTRY: "no instance is registered",
+    reason.EMPTY_REGISTRY: "the registry lists no instance that can be used",
     reason.UNKNOWN_SERVICE: "the service is not watched",
     reason.REGISTRY_UNAVAILABLE: "the registry has not answered yet",
     reason.REGISTRY_NOAUTH: "the registry refuses access",

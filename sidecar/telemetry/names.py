@@ -207,7 +207,8 @@ CONSUMERS_CLOSED: Final = Metric(
     ("reason",),
 )
 
-METRICS: Final = (
+# Those of `Counters.named`; they are on the page from the start.
+COUNTED: Final = (
     LATE_REPLIES,
     OVERSIZE,
     ONEWAY_SENT,
@@ -218,6 +219,17 @@ METRICS: Final = (
     CONNECT_FAILURES,
     UPSTREAM_CLOSED,
     CONSUMERS_CLOSED,
+    ROUTER_ERRORS,
+    BAD_SERVICE,
+    DISCOVERY_FAILED,
+    SNAPSHOT_FAILED,
+    PLAN_MEMO_CLEARED,
+    PICK_SUMMED,
+    PICK_EVEN_SPLITS,
+    RULE_INVALID,
+)
+METRICS: Final = (
+    *COUNTED,
     REQUESTS,
     REQUEST_DURATION,
     NO_ELIGIBLE,
@@ -239,14 +251,6 @@ METRICS: Final = (
     UNRESOLVED,
     INSTANCES,
     SNAPSHOT_EPOCH,
-    ROUTER_ERRORS,
-    BAD_SERVICE,
-    DISCOVERY_FAILED,
-    SNAPSHOT_FAILED,
-    PLAN_MEMO_CLEARED,
-    PICK_SUMMED,
-    PICK_EVEN_SPLITS,
-    RULE_INVALID,
     LOOP_LAG,
     DRAINING,
     BUILD_INFO,

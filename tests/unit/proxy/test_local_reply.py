@@ -31,7 +31,7 @@ def test_a_status_reply_carries_one_hessian2_string():
 def test_nothing_eligible_is_status_60(serialization):
     frame = Received(no_provider_reply(ID, serialization, "EMPTY_REGISTRY", "s", False))
     assert frame.status == 60
-    assert frame.message == "EMPTY_REGISTRY s: no instance is registered"
+    assert frame.message == "EMPTY_REGISTRY s: the registry lists no instance that can be used"
 
 
 def test_as_an_exception_for_hessian2_requests_only():

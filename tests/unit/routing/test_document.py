@@ -52,6 +52,8 @@ def test_values(text: str, value: Any) -> None:
         ("a: !!python/object:os.system x", "tag"),
         ("a: 1\n---\nb: 2", "second"),
         ("a: [", "line 2"),
+        ("a: [\n", "line 2"),
+        ('a: 1\nb: "x\n', "line 3, column 1: not valid YAML: .* begins on line 2"),
         ("a: \x00", "character"),
         ("a: \ud800", "character"),
         ("a: 0x_", "line 1, column 4: a number that cannot be read"),
