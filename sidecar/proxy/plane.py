@@ -12,7 +12,6 @@ from typing import Final
 from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory
 from sidecar.model.instance import Instance
-from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.frame import FrameReader
 from sidecar.protocol.dubbo.session import Liveness, ServerSession
 from sidecar.proxy.connector import Connector
@@ -83,8 +82,7 @@ class DataPlane:
         self._timer.on_expired = self._forwarder.expired
         context.reroute = self._forwarder.reroute
         self._listeners: Final = [
-            Listener(loop, each.address, _service_text(each.default_service), self._admit)
-            for each in settings.listeners
+            Listener(loop, each, self._admit, self._turn_away) for each in settings.listeners
         ]
         self._period: Final = _housekeeping_period(settings)
         self._housekeeping: asyncio.TimerHandle | None = None
@@ -188,6 +186,9 @@ class DataPlane:
         """Return the number of provider connections by state."""
         return self._pool.connections()
 
+    def _turn_away(self) -> None:
+        self._counters.count(names.CONSUMERS_CLOSED.name, "other_machine")
+
     def _admit(self, default_service: str) -> Downstream | None:
         limits = self._settings.limits
         if len(self._consumers) >= limits.max_consumers:
@@ -234,7 +235,3 @@ def _housekeeping_period(settings: Settings) -> float:
     )  # fmt: skip
     shortest = min([float(time) for time in times if time > 0], default=MAX_PERIOD)
     return max(MIN_PERIOD, min(MAX_PERIOD, shortest / 4))
-
-
-def _service_text(default_service: str) -> str:
-    return ServiceKey.parse(default_service).text if default_service else ""

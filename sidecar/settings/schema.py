@@ -62,6 +62,13 @@ class Listener(Section, frozen=True, kw_only=True):
         Literal["dubbo"], about("Protocol that consumers speak on this address.")
     ] = "dubbo"
     address: Annotated[Address, about("Where to listen, host:port.")] = "127.0.0.1:20880"
+    same_machine: Annotated[
+        bool,
+        about(
+            "With a loopback address: also take consumers of this machine that call its network "
+            "address, as Dubbo for Java does when told 127.0.0.1."
+        ),
+    ] = True
     default_service: Annotated[
         str,
         about(

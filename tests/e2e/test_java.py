@@ -48,12 +48,13 @@ def plain(fleet: Fleet, caller: Version, callee: Version) -> Reference:
 
 
 @callers
-def test_a_consumer_on_a_network_calls_loopback_by_another_name(fleet, caller, tmp_path):
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", LOOPBACK_NAME])
+def test_a_consumer_on_a_network_reaches_the_sidecar(fleet, caller, name, tmp_path):
     callee = VERSIONS[-1]
     group = f"plain-{callee}"
     fleet.offer(callee, group, group=group)
     fleet.wait_known()
-    url = fleet.sidecar.url.replace("127.0.0.1", LOOPBACK_NAME)
+    url = fleet.sidecar.url.replace("127.0.0.1", name)
     with contextlib.closing(Consumer(caller, tmp_path, sees_network=True)) as consumer:
         reference = consumer.refer(url, group=group, timeout=5000)
         assert reference.value("hello", "bob") == f"hello bob from {group}"
