@@ -138,6 +138,7 @@ async def raw(url, data):
     writer.write(data)
     answer = await asyncio.wait_for(reader.read(), 10)
     writer.close()
+    await writer.wait_closed()
     return answer
 
 
@@ -160,9 +161,11 @@ async def test_fc_74_idle_connections_are_capped_and_expire(url, monkeypatch):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     assert await asyncio.wait_for(reader.read(), 0.2) == b""
     writer.close()
+    await writer.wait_closed()
     for reader, writer in idle:
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
+        await writer.wait_closed()
     assert (await ask(url, "/livez"))[0] == 200
 
 

@@ -72,7 +72,7 @@ def configuration(providers):
 async def call(program, count=1, tag=""):
     consumer = Consumer("127.0.0.1", program.port)
     tally = await consumer.call(count, tag)
-    consumer.close()
+    await consumer.close()
     return tally
 
 
@@ -152,6 +152,7 @@ async def test_fc_82_invented_services_and_methods_make_no_series(run_program, p
     while answered < 2000:
         answered += (await asyncio.wait_for(reader.read(1 << 16), 20)).count(b"\xda\xbb\x02")
     writer.close()
+    await writer.wait_closed()
     found = samples(program)
     assert len(found) - before < 40
     unknown = [
@@ -221,12 +222,14 @@ class SteadyCaller:
     async def run(self, seconds):
         consumer = Consumer("127.0.0.1", self.port)
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            tally = await consumer.call(1)
-            self.answered += tally.answered.total()
-            self.failures += tally.failures
-            await asyncio.sleep(0.05)
-        consumer.close()
+        try:
+            while time.monotonic() < end:
+                tally = await consumer.call(1)
+                self.answered += tally.answered.total()
+                self.failures += tally.failures
+                await asyncio.sleep(0.05)
+        finally:
+            await consumer.close()
 
 
 async def test_fc_77_calls_are_served_after_sigterm_until_the_consumer_is_quiet(
@@ -262,6 +265,7 @@ async def test_fc_77_the_grace_period_ends_the_waiting(run_program, configuratio
     assert await asyncio.to_thread(program.wait_end) == 0
     assert 1.5 < time.monotonic() - started < 5
     calling.cancel()
+    await asyncio.wait([calling])
 
 
 async def test_fc_77_a_second_sigterm_is_quick(run_program, configuration):
@@ -277,6 +281,7 @@ async def test_fc_77_a_second_sigterm_is_quick(run_program, configuration):
     assert await asyncio.to_thread(program.wait_end) == 0
     assert time.monotonic() - started < 3
     calling.cancel()
+    await asyncio.wait([calling])
 
 
 def test_fc_77_sigterm_before_the_first_list(run_program):
