@@ -91,6 +91,7 @@ async def test_a_call_and_what_can_be_seen_of_it(run_program, configuration, pro
     program.wait_ready()
     tally = await call(program, 10)
     assert (tally.answered, tally.failures) == ({"a1": 10}, [])
+    assert program.log.count(f"service {INTERFACE}: 1 instances known") == 1
 
     assert program.get("/livez") == (200, {"alive": True})
     address = providers.address("a1")
