@@ -75,6 +75,7 @@ class AdminServer:
             max_line_size=MAX_LINE,
             max_field_size=MAX_HEADER,
             keepalive_timeout=KEEP_ALIVE,
+            lingering_time=0.0,  # a body that nobody needs is not waited for: it would cost a slot
             shutdown_timeout=SHUTDOWN,
         )
 

@@ -183,6 +183,14 @@ async def test_fc_74_idle_connections_are_capped_and_expire(url, monkeypatch):
     assert (await ask(url, "/livez"))[0] == 200
 
 
+async def test_a_body_that_never_comes_costs_no_slot(url, monkeypatch):
+    monkeypatch.setattr(admin, "MAX_CONNECTIONS", 4)
+    request = b"POST /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+    for _ in range(8):
+        assert (await raw(url, request)).startswith(b"HTTP/1.1 405")
+    assert (await ask(url, "/livez"))[0] == 200
+
+
 async def test_a_used_connection_stays_open(url, monkeypatch):
     monkeypatch.setattr(admin, "FIRST_REQUEST", 0.1)
     async with aiohttp.ClientSession() as session:
