@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, cast, final
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from sidecar.admin.guard import refusal
@@ -66,6 +67,7 @@ class AdminServer:
     def __init__(self, state: AdminState) -> None:
         self._state = state
         self._server: asyncio.Server | None = None
+        logging.getLogger("aiohttp.server").addFilter(_is_worth_logging)
         self._silent: dict[asyncio.BaseProtocol, asyncio.TimerHandle] = {}
         self._runner = web.AppRunner(
             self._application(),
@@ -73,6 +75,7 @@ class AdminServer:
             max_line_size=MAX_LINE,
             max_field_size=MAX_HEADER,
             keepalive_timeout=KEEP_ALIVE,
+            lingering_time=0.0,  # a body that nobody needs is not waited for: it would cost a slot
             shutdown_timeout=SHUTDOWN,
         )
 
@@ -111,8 +114,7 @@ class AdminServer:
 
     def _connection(self) -> asyncio.BaseProtocol:
         server = cast("web.Server", self._runner.server)
-        if len(server.connections) >= MAX_CONNECTIONS:
-            _log.warning("more than %d connections; a new one is refused", MAX_CONNECTIONS)
+        if len(server.connections) >= MAX_CONNECTIONS and not _make_room(server.connections):
             return _Refusal()
         handler = server()
         timer = asyncio.get_running_loop().call_later(FIRST_REQUEST, self._expire, handler)
@@ -196,6 +198,22 @@ class AdminServer:
         _log.info("drain asked for by POST /drain")
         self._state.drain()
         return _json({"draining": True}, 202)
+
+
+def _make_room(connections: list[RequestHandler]) -> bool:
+    """End the oldest connection, so that those who hold many never keep a probe out."""
+    _log.warning("more than %d connections; the oldest is ended", MAX_CONNECTIONS)
+    for oldest in connections:
+        if oldest.transport is not None:
+            oldest.transport.abort()
+            oldest.force_close()
+            return True
+    return False
+
+
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Leave out requests that are not HTTP: the server answers them, and they are no fault here."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 @final

@@ -55,7 +55,7 @@ STOP_LIMIT: Final = 5.0
 CONNECT_LIMIT: Final = 5.0  # seconds until the next host is tried; kazoo takes a session timeout
 
 _DEAD: Final = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
-_kazoo_logger = logging.getLogger("sidecar.registry.kazoo")
+_kazoo_logger = logging.getLogger("kazoo")
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types

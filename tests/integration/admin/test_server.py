@@ -1,6 +1,7 @@
 """The admin server over real sockets."""
 
 import asyncio
+import contextlib
 import json
 
 import aiohttp
@@ -152,20 +153,45 @@ async def test_large_lines_and_headers_are_refused(url):
     assert (await ask(url, "/livez"))[0] == 200
 
 
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"GET * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\n\xff\r\n\r\n",
+        b"\x16\x03\x01\x00\xa5",
+    ],
+)
+async def test_what_is_not_http_leaves_no_traceback_in_the_log(url, junk, caplog):
+    assert (await raw(url, junk)).startswith(b"HTTP/1.0 400")
+    assert caplog.records == []
+
+
 async def test_fc_74_idle_connections_are_capped_and_expire(url, monkeypatch):
     monkeypatch.setattr(admin, "MAX_CONNECTIONS", 4)
     monkeypatch.setattr(admin, "FIRST_REQUEST", 0.3)
     port = int(url.rpartition(":")[2])
     idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
     await asyncio.sleep(0.05)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    assert await asyncio.wait_for(reader.read(), 0.2) == b""
-    writer.close()
-    await writer.wait_closed()
+    assert (await ask(url, "/livez"))[0] == 200
+    oldest, *idle = idle
+    with contextlib.suppress(ConnectionResetError):
+        assert await asyncio.wait_for(oldest[0].read(), 0.2) == b""
+    oldest[1].close()
+    with contextlib.suppress(ConnectionResetError):
+        await oldest[1].wait_closed()
     for reader, writer in idle:
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         await writer.wait_closed()
+    assert (await ask(url, "/livez"))[0] == 200
+
+
+async def test_a_body_that_never_comes_costs_no_slot(url, monkeypatch):
+    monkeypatch.setattr(admin, "MAX_CONNECTIONS", 4)
+    request = b"POST /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+    for _ in range(8):
+        assert (await raw(url, request)).startswith(b"HTTP/1.1 405")
     assert (await ask(url, "/livez"))[0] == 200
 
 

@@ -91,6 +91,7 @@ async def test_a_call_and_what_can_be_seen_of_it(run_program, configuration, pro
     program.wait_ready()
     tally = await call(program, 10)
     assert (tally.answered, tally.failures) == ({"a1": 10}, [])
+    assert program.log.count(f"service {INTERFACE}: 1 instances known") == 1
 
     assert program.get("/livez") == (200, {"alive": True})
     address = providers.address("a1")
@@ -323,11 +324,12 @@ def test_json_logs_are_one_object_per_line(run_program, configuration):
 
 
 @pytest.mark.skipif(shutil.which("ss") is None, reason="no ss on this machine")
-def test_nothing_listens_beyond_loopback(run_program, configuration):
-    program = run_program(configuration)
+@pytest.mark.parametrize(("same_machine", "host"), [(True, "0.0.0.0"), (False, "127.0.0.1")])
+def test_where_it_listens(run_program, configuration, same_machine, host):
+    program = run_program(configuration, same_machine=same_machine)
     program.wait_ready()
     listening = subprocess.run(
         ["ss", "-Hltnp"], capture_output=True, text=True, check=False
     ).stdout.splitlines()
     mine = [line.split()[3] for line in listening if f"pid={program.process.pid}," in line]
-    assert sorted(mine) == sorted([f"127.0.0.1:{program.port}", f"127.0.0.1:{program.admin_port}"])
+    assert sorted(mine) == sorted([f"{host}:{program.port}", f"127.0.0.1:{program.admin_port}"])
