@@ -134,10 +134,11 @@ class Endpoint(UpstreamOwner):
         return True
 
     def _least_pending(self, now: float) -> Upstream:
+        """Return the connection with the fewest calls in flight, a full one only as the last."""
         links = self.links
         best = links[0]
         for link in links:
-            if len(link.session) < len(best.session):
+            if not link.is_full and (best.is_full or len(link.session) < len(best.session)):
                 best = link
         if len(best.session) > 0 and len(links) < self._context.connections:
             self._add_connection(now)

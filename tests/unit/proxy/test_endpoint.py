@@ -73,6 +73,24 @@ def test_more_connections_are_opened_while_those_there_are_busy():
     assert max(counts) - min(counts) <= 1, "the one with the fewest pending is chosen"
 
 
+def test_a_full_connection_is_passed_over_for_another_one():
+    rig, consumer = served(
+        20880, upstream=Upstream(connections=2), limits=Limits(upstream_buffer=Size(1000))
+    )
+    stuck = rig.open()
+    stuck.send(*[reply(each.number) for each in stuck.frames()])
+    consumer.send(*[request(number) for number in range(2, 4)])
+    other = rig.open()
+    stuck.send(*[reply(each.number) for each in stuck.frames()])
+    consumer.frames()
+    stuck.protocol.pause_writing()
+    for number in range(100, 140):
+        consumer.send(request(number))
+    assert consumer.frames() == [], "nobody is refused"
+    assert stuck.protocol.is_full
+    assert len(other.frames()) > 30
+
+
 def test_an_idle_connection_is_enough():
     rig, consumer = served(20880, upstream=Upstream(connections=3))
     provider = rig.open()
