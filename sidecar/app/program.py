@@ -2,7 +2,8 @@
 
 The end is asked for by SIGTERM, SIGINT or POST /drain. Readiness is false at once, but calls are
 served until the consumers are quiet: the application may end later than its sidecar is told to. A
-second request cuts the waiting short.
+second signal cuts the waiting short. A drain before the first one does not: that is how a preStop
+hook and the signal after it come.
 """
 
 from __future__ import annotations
@@ -67,11 +68,12 @@ class Program:
         self._admin: Final = AdminServer(self._state)
         self._lag: Final = LagSampler(loop, counters.loop_lag)
         self._end: Final = asyncio.Event()
+        self._is_signalled = False
 
     async def start(self) -> None:
         """Start every part; raises SidecarError when an address cannot be bound."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self.end)
+            self._loop.add_signal_handler(number, self._signalled)
         _log.info("sidecar %s (%s) starts", VERSION, build_kind())
         await self._start_admin()
         self._driver.start()
@@ -97,12 +99,17 @@ class Program:
         _log.info("ended")
 
     def end(self) -> None:
-        """Begin the end; the second time, hurry."""
-        if self._end.is_set():
-            _log.info("asked to end again: no new calls")
-            self._plane.hurry()
+        """Begin the end; asking again changes nothing."""
         self._state.is_draining = True
         self._end.set()
+
+    def _signalled(self) -> None:
+        """Begin the end; the second time, hurry."""
+        if self._is_signalled:
+            _log.info("asked to end again: no new calls")
+            self._plane.hurry()
+        self._is_signalled = True
+        self.end()
 
     async def _start_admin(self) -> None:
         address = self._settings.admin.address

@@ -28,7 +28,7 @@ class Drain:
         self.phase = SERVE
 
     def hurry(self, now: float) -> None:
-        """Refuse new calls from now on: the end was asked for a second time."""
+        """Refuse new calls from now on: a second signal asked for the end."""
         if self.phase == SERVE:
             self.phase = FINISH
             self._finish_until = now + FINISH_TIME

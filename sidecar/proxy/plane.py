@@ -115,7 +115,7 @@ class DataPlane:
         return drain.step(self._clock(), self._forwarder.last_request, self.inflight)
 
     def hurry(self) -> None:
-        """Cut the serving part of a drain short: the second request to end."""
+        """Cut the serving part of a drain short: the second signal to end."""
         self._is_hurried = True
         if self._drain is not None:
             self._drain.hurry(self._clock())

@@ -285,6 +285,20 @@ async def test_fc_77_a_second_sigterm_is_quick(run_program, configuration):
     await asyncio.wait([calling])
 
 
+async def test_fc_77_a_signal_after_a_drain_does_not_cut_it_short(run_program, configuration):
+    program = run_program(configuration + "drain: {idle: 1s, grace: 20s}\n")
+    program.wait_ready()
+    caller = SteadyCaller(program.port)
+    calling = asyncio.ensure_future(caller.run(3))
+    await asyncio.sleep(0.3)
+    for _ in range(2):
+        assert (await asyncio.to_thread(program.get, "/drain", "POST"))[0] == 202
+    program.terminate()
+    await calling
+    assert caller.failures == []
+    assert await asyncio.to_thread(program.wait_end) == 0
+
+
 def test_fc_77_sigterm_before_the_first_list(run_program):
     url = f"zookeeper://127.0.0.1:{free_port()}"
     text = f'registries: [{{name: main, url: "{url}", required: true}}]\n'
