@@ -56,7 +56,10 @@ class Resolver(Protocol):
 
 @final
 class Forwarder(RequestHandler):
-    """Routes the calls of all consumers. ``wall_offset`` turns the clock into epoch seconds."""
+    """Routes the calls of all consumers. ``wall_offset`` turns the clock into epoch seconds.
+
+    It only ever grows: warm-up must not begin anew when the time of day is set back.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class Forwarder(RequestHandler):
         self._settlement: Final = settlement
         self._timer: Final = timer
         self._random: Final = random
-        self._wall_offset_ms: Final = int(wall_offset * 1000)
+        self._wall_offset_ms = int(wall_offset * 1000)
         self._reader: Final = RequestReader()
         self._default_tag: Final = settings.consumer.tag
         self._on_demand: Final = settings.services.on_demand
@@ -85,6 +88,10 @@ class Forwarder(RequestHandler):
         self.consumers: Final[set[Downstream]] = set()
         self._last_of_gone = 0.0  # when a consumer that has left asked last
         self.is_closing = False
+
+    def set_wall_offset(self, wall_offset: float) -> None:
+        """Follow a time of day that was set forward: it was wrong, and providers' is right."""
+        self._wall_offset_ms = max(self._wall_offset_ms, int(wall_offset * 1000))
 
     @property
     def last_request(self) -> float:

@@ -61,6 +61,7 @@ class DataPlane:
         self._counters: Final = counters
         self._loop: Final = loop
         self._clock: Final = clock
+        self._wall: Final = wall
         self._queue: Final = FlushQueue(loop.call_soon)
         self._timer: Final = DeadlineTimer(loop.call_later, clock)
         self._settlement: Final = Settlement(
@@ -221,6 +222,7 @@ class DataPlane:
         # First of all: should a defect strike below, the next round comes all the same.
         self._housekeeping = self._loop.call_later(self._period, self._keep_house)
         now = self._clock()
+        self._forwarder.set_wall_offset(self._wall() - now)
         self._pool.check(now)
         stall = float(self._settings.limits.consumer_stall)
         for consumer in list(self._consumers):

@@ -77,7 +77,9 @@ class RegistryDriver:
         self._services: Final = services
         self._counters: Final = counters
         self._loop: Final = loop
-        self._wall: Final = wall
+        # The time of day at the start, plus what has passed since. If a wrong clock is set right
+        # later, services that are in use must not look idle for as long as it was wrong.
+        self._wall_offset: Final = wall() - loop.time()
         self._catalog: Final = Catalog(settings, services, counters)
         self._sources: Final[list[Source]] = [self._source(each) for each in settings.registries]
         self._preload: Final = [parse_service(text) for text in settings.services.preload]
@@ -264,4 +266,4 @@ class RegistryDriver:
         self._idle = self._loop.call_later(period, self._check_idle)
 
     def _now_ms(self) -> int:
-        return int(self._wall() * 1000)
+        return int((self._loop.time() + self._wall_offset) * 1000)

@@ -59,7 +59,7 @@ class RepeatFilter(logging.Filter):
             if len(self._windows) >= MAX_TEMPLATES:
                 self._windows.clear()
             window = self._windows[key] = [record.created, 0, 0]
-        if record.created - window[0] >= WINDOW:
+        if abs(record.created - window[0]) >= WINDOW:  # the clock may be set back
             if window[2]:
                 record.repeated = int(window[2])
             window[:] = [record.created, 0, 0]
@@ -105,8 +105,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Return the message without line breaks: a peer's text must not fake a record."""
-    text = record.getMessage()
+    """Return the message without line breaks: a peer's text must not fake a record.
+
+    Nor may it cost one: halves of surrogate pairs, which cannot be written, are escaped.
+    """
+    text = record.getMessage().encode("utf-8", "backslashreplace").decode()
     if len(text) > MAX_MESSAGE:
         text = text[:MAX_MESSAGE] + "..."
     return text.replace("\r", "\\r").replace("\n", "\\n")

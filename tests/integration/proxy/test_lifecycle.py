@@ -229,6 +229,13 @@ async def test_housekeeping_goes_on_after_a_defect(worlds, monkeypatch):
     await eventually(lambda: not provider.open_links)
 
 
+async def test_a_clock_that_is_set_forward_is_followed(worlds, monkeypatch):
+    world = await worlds(upstream=Upstream(idle_close=Duration(0.1)))
+    before = world.plane._forwarder._wall_offset_ms
+    monkeypatch.setattr(world.plane, "_wall", lambda: time.time() + 3600.0)
+    await eventually(lambda: world.plane._forwarder._wall_offset_ms > before + 3_599_000)
+
+
 async def test_warm_connections_stand_before_the_first_call(worlds):
     world = await worlds(upstream=Upstream(warm=2, idle_close=Duration(0.1)))
     provider = await world.provider()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sidecar.model import outcome
+from sidecar.model.service import ServiceKey
 from sidecar.proxy.forwarder import MAX_ATTEMPTS
 from sidecar.settings.schema import Consumer, Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import FASTJSON2, error, frame, heartbeat, reply, request
-from tests.fixtures.proxy_rig import Rig
+from tests.fixtures.proxy_rig import EPOCH, Rig
+from tests.fixtures.services import instance
 
 SERVICE = "com.x.Demo:1.0.0"
 
@@ -555,6 +557,32 @@ def test_a_closing_forwarder_refuses_new_calls():
     assert alive.is_event
     provider.send(reply(provider.frame().number))
     assert consumer.frame().status == 20
+
+
+# The time of day
+
+
+def test_warm_up_follows_a_clock_that_is_set_forward_and_not_one_that_is_set_back():
+    rig = Rig()
+    now_ms = int(EPOCH * 1000)
+    key = ServiceKey.parse(SERVICE)
+    old = instance(20880, key, started_ms=now_ms - 86_400_000, warmup_ms=600_000)
+    young = instance(20881, key, started_ms=now_ms + 3_000_000, warmup_ms=600_000)
+    rig.services.publish_instances([old, young])
+    consumer = rig.consumer()
+
+    def share_of_young(calls=200):
+        consumer.send(*[request(number) for number in range(calls)])
+        while rig.connects:
+            providers.append(rig.open())
+        return len([each for end in providers[1:] for each in end.frames()]) / calls
+
+    providers = []
+    assert share_of_young() < 0.05, "it seems to start in the future"
+    rig.forwarder.set_wall_offset(EPOCH + 3600.0 - rig.loop.now)
+    assert share_of_young() > 0.4
+    rig.forwarder.set_wall_offset(EPOCH - rig.loop.now)
+    assert share_of_young() > 0.4
 
 
 # Last resorts

@@ -64,7 +64,8 @@ def make(monkeypatch):
             ],
             services=Services(**services),
         )
-        driver = RegistryDriver(settings, board, counters, loop, wall=lambda: loop.now)
+        clock = SimpleNamespace(ahead=0.0)
+        driver = RegistryDriver(settings, board, counters, loop, lambda: loop.now + clock.ahead)
         driver.start()
         loop.run()
         return SimpleNamespace(
@@ -74,6 +75,7 @@ def make(monkeypatch):
             driver=driver,
             sources=driver._sources,
             source=driver._sources[0],
+            clock=clock,
         )
 
     return make
@@ -252,6 +254,17 @@ def test_too_many_services_are_told_to_the_operator(make, caplog):
     rig.driver.resolve("demo.Cart")
     assert rig.driver.service(CART) is None
     assert caplog.messages == ["demo.Cart is not watched: services.max_services (7) are already"]
+
+
+def test_a_clock_that_is_set_right_makes_no_service_idle(make):
+    rig = make(idle_release=Duration(100.0))
+    rig.driver.resolve("demo.Cart")
+    answer(rig, [provider_name(11)])
+    rig.clock.ahead = 3600.0
+    rig.loop.advance(90.0)
+    assert rig.board.removed == []
+    rig.loop.advance(40.0)
+    assert rig.board.removed == ["demo.Cart"]
 
 
 def test_a_released_service_is_watched_nowhere(make):

@@ -38,6 +38,12 @@ def test_json_is_one_object():
     }
 
 
+def test_text_that_cannot_be_written_is_escaped():
+    made = record("bad %s", "\udcff")
+    assert log.TextFormatter().format(made).endswith(r"bad \udcff")
+    assert json.loads(log.JsonFormatter().format(made))["message"] == r"bad \udcff"
+
+
 def test_exceptions_are_kept():
     try:
         raise ValueError("broken")
@@ -63,6 +69,13 @@ def test_repeats_are_counted_and_reported_in_the_next_window():
     after = record("down %s", 10, created=100.0 + 2 * log.WINDOW)
     assert repeat.filter(after)
     assert not hasattr(after, "repeated")
+
+
+def test_a_clock_that_is_set_back_silences_nothing():
+    repeat = log.RepeatFilter()
+    for _ in range(2 * log.BURST):
+        repeat.filter(record("down", created=10_000.0))
+    assert repeat.filter(record("down", created=6_400.0))
 
 
 def test_the_table_of_templates_is_bounded():
