@@ -33,7 +33,10 @@ def extensions() -> list[Any]:
         return []
     from mypyc.build import mypycify
 
-    return mypycify(compiled_modules(), opt_level="3", debug_level="0")
+    # The packages begin here. Left to find out, mypy goes up as far as there is an __init__.py, and
+    # a stray one in /tmp, where pip builds, would make it give up.
+    paths = ["--explicit-package-bases", *compiled_modules()]
+    return mypycify(paths, opt_level="3", debug_level="0")
 
 
 class Backend(build_meta._BuildMetaBackend):
@@ -43,7 +46,7 @@ class Backend(build_meta._BuildMetaBackend):
         sys.argv[0] = setup_script
         try:
             setuptools.setup(ext_modules=extensions())
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             if os.environ.get("SIDECAR_COMPILED") == "1" or os.environ.get("SIDECAR_PURE") == "1":
                 raise
             print(f"sidecar: not compiled ({error}); building pure Python", file=sys.stderr)

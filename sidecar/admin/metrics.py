@@ -104,11 +104,13 @@ class Exposition:
         yield names.NO_ELIGIBLE, list(counters.no_eligible.items())
         yield names.DEGRADED, list(counters.degraded.items())
         yield names.SERIES_DROPPED, [((), counters.series_dropped)]
-        by_name: dict[str, list[Sample]] = {}
+        by_metric: dict[Metric, list[Sample]] = {}
         for (name, label), count in counters.named.items():
-            by_name.setdefault(name, []).append(((label,) if label else (), count))
-        for name, samples in by_name.items():
-            yield names.counted(name), samples
+            by_metric.setdefault(names.counted(name), []).append(((label,) if label else (), count))
+        for metric in names.COUNTED:
+            # A counter that appears with its first event has no increase that an alert could see.
+            zero: list[Sample] = [] if metric.labels else [((), 0)]
+            yield metric, by_metric.get(metric, zero)
 
 
 def label_text(labels: Sequence[str], values: Sequence[str]) -> str:

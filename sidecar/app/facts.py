@@ -18,16 +18,20 @@ _PROTOCOL: Final = ("dubbo",)
 
 
 def facts(
-    directory: Directory, plane: DataPlane, stats: dict[str, RegistryStats], is_draining: bool
+    directory: Directory,
+    plane: DataPlane,
+    stats: dict[str, RegistryStats],
+    unresolved: int,
+    is_draining: bool,
 ) -> Iterator[Family]:
-    """Yield each family with its samples."""
+    """Yield each family with its samples; ``unresolved`` counts services without a list."""
     yield names.INFLIGHT, [(_PROTOCOL, plane.inflight)]
     yield names.WAITING, [((), plane.waiting)]
     yield names.CONSUMERS, [(_PROTOCOL, plane.consumers)]
     yield names.UPSTREAM_CONNECTIONS, _by_word(plane.connections())
     yield from _registries(stats)
-    services = directory.services()
-    yield names.SERVICES, [((), len(services))]
+    yield names.SERVICES, [((), len(directory.services()))]
+    yield names.UNRESOLVED, [((), unresolved)]
     yield names.INSTANCES, _instances(directory)
     yield names.SNAPSHOT_EPOCH, _epochs(directory)
     yield names.DRAINING, [((), int(is_draining))]

@@ -91,7 +91,8 @@ class Program:
         await self._plane.start()
         self._state.is_listening = True
         for listener, port in zip(self._settings.listeners, self._plane.ports, strict=True):
-            _log.info("calls are taken on %s, port %d", listener.address, port)
+            host = listener.address.rpartition(":")[0]
+            _log.info("calls are taken on %s:%d", host, port)
 
     async def until_drained(self) -> None:
         """Return when the end was asked for and the consumers are quiet."""
@@ -123,4 +124,4 @@ class Program:
         except OSError as error:
             text = error.strerror or str(error)
             raise SidecarError(f"cannot listen on {address} for the admin server: {text}") from None
-        _log.info("the admin server is on %s, port %d", address, port)
+        _log.info("the admin server is on %s:%d", address.rpartition(":")[0], port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final, final
 
 from sidecar.dispatch.directory import Directory
@@ -9,6 +10,8 @@ from sidecar.model.instance import Instance
 from sidecar.model.service import ServiceKey
 from sidecar.proxy.plane import DataPlane
 from sidecar.routing.snapshot import ServiceSnapshot
+
+_log: Final = logging.getLogger(__name__)
 
 
 @final
@@ -28,6 +31,10 @@ class WatchedServices:
 
     def publish(self, key: ServiceKey, snapshot: ServiceSnapshot) -> None:
         """Make a snapshot current and let waiting calls go on."""
+        service = self._directory.find(key.text)
+        # Only what has instances: names without any may come from the wire, by the thousand.
+        if service is not None and service.plan is None and snapshot.members:
+            _log.info("service %s: %d instances known", key.text, len(snapshot.members))
         self._directory.publish(key, snapshot)
         self._wake(key)
 

@@ -40,7 +40,8 @@ class ProgramState:
         self._plane: Final = plane
         self._drain: Final = drain
         self._exposition: Final = Exposition(
-            counters, lambda: facts(directory, plane, driver.stats, self.is_draining)
+            counters,
+            lambda: facts(directory, plane, driver.stats, driver.unresolved(), self.is_draining),
         )
         self.is_listening = False
         self.is_draining = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from typing import Final, NamedTuple, final
 
@@ -42,7 +43,7 @@ class Consumer:
                     await self._call_together(batch, tag, tally)
             except (TimeoutError, OSError) as error:
                 tally.failures.append(f"no answer: {error or 'time is up'}")
-                self.close()
+                await self.close()
         return tally
 
     async def _call_together(self, count: int, tag: str, tally: Tally) -> None:
@@ -63,9 +64,11 @@ class Consumer:
                 else:
                     tally.failures.append(text)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Leave."""
-        if self._writer is not None:
-            self._writer.close()
-        self._reader = self._writer = None
+        writer, self._reader, self._writer = self._writer, None, None
+        if writer is not None:
+            writer.close()
+            with contextlib.suppress(OSError):  # the sidecar was quicker
+                await writer.wait_closed()
         self._frames = FrameReader(MAX_PAYLOAD)

@@ -210,7 +210,7 @@ class Stage:
 
     async def close(self) -> None:
         """End what is still running."""
-        self.consumer.close()
+        await self.consumer.close()
         if self._sidecar is not None:
             await self._sidecar.stop()
         for provider in self.providers.values():

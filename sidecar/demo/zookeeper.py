@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import socket
@@ -99,3 +100,5 @@ class PrivateZooKeeper:
             return False
         finally:
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()

@@ -46,6 +46,9 @@ class PathTable:
     def __init__(self, limiter: ReadLimiter | None = None) -> None:
         self._machines: Final[dict[str, PathMachine]] = {}
         self._limiter: Final = limiter if limiter is not None else ReadLimiter()
+        # Paths that were never read have calls waiting for them, so they go before those whose
+        # content is there and may have changed: after an outage that is all of them.
+        self._first: Final[deque[PathMachine]] = deque()
         self._queue: Final[deque[PathMachine]] = deque()
         self._timers: list[tuple[float, int, PathMachine]] = []
         self._sequence = 0
@@ -88,6 +91,7 @@ class PathTable:
     def linked(self, now: float) -> None:
         """A connection is there: every path is read again, in the order it was first watched."""
         self.is_linked = True
+        self._first.clear()
         self._queue.clear()
         for machine in self._machines.values():
             self._feed(machine, LINKED, now)
@@ -97,6 +101,7 @@ class PathTable:
         self.is_linked = False
         for machine in self._machines.values():
             self._feed(machine, LOST, now)
+        self._first.clear()
         self._queue.clear()
 
     def fired(self, path: str, token: int, now: float) -> None:
@@ -123,15 +128,16 @@ class PathTable:
                 if machine.state in (READING, DIRTY):
                     self._overdue.append(machine.path)
                 self._feed(machine, DUE, now)
-        requests = []
-        while self._queue:
-            machine = self._queue[0]
-            if machine.state == QUEUED:
-                if not self._limiter.take(now):
-                    break
-                self._feed(machine, GRANT, now)
-                requests.append(Request(machine.path, machine.token, machine.asks_existence))
-            self._queue.popleft()
+        requests: list[Request] = []
+        for queue in (self._first, self._queue):
+            while queue:
+                machine = queue[0]
+                if machine.state == QUEUED:
+                    if not self._limiter.take(now):
+                        return requests
+                    self._feed(machine, GRANT, now)
+                    requests.append(Request(machine.path, machine.token, machine.asks_existence))
+                queue.popleft()
         return requests
 
     def take_overdue(self) -> list[str]:
@@ -145,7 +151,7 @@ class PathTable:
         while self._timers and self._timers[0][2].due != self._timers[0][0]:
             heappop(self._timers)
         due = self._timers[0][0] if self._timers else 0.0
-        if self._queue:
+        if self._first or self._queue:
             turn = self._limiter.next_at()
             if turn and (not due or turn < due):
                 return turn
@@ -160,7 +166,7 @@ class PathTable:
         if was_out and machine.state not in (READING, DIRTY):
             self._limiter.done()
         if machine.state == QUEUED:
-            self._queue.append(machine)
+            (self._queue if machine.is_known else self._first).append(machine)
         elif machine.due:
             self._start_timer(machine)
         return True

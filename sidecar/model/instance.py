@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 DEFAULT_WEIGHT: Final = 100
 DEFAULT_WARMUP_MS: Final = 600_000
 UNASSIGNED: Final = -1  # the id of an instance that no table has taken yet
 
 
 @final
+@mypyc_attr(acyclic=True)  # a full collection would visit 100,000 of them for 20 ms
 class Instance:
     """One address that serves one service; immutable, replaced as a whole when it changes.
 

@@ -36,6 +36,7 @@ class Call(Timed):
         self.head: Final = head
         self.id8: Final = frame.id8
         self.serialization: Final = frame.serialization
+        self.size: Final = frame.size
         self.is_two_way: Final = frame.is_two_way
         self.started: Final = now
         self.service_name: Final = head.service if head.is_readable else downstream.default_service

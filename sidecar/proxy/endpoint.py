@@ -18,7 +18,9 @@ from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.balance.pool import BACKING_OFF, DRAINING
+from sidecar.discovery.registration import read_int
 from sidecar.model import outcome, reason
+from sidecar.model.instance import Instance
 from sidecar.protocol.dubbo.frame import STATUS_CHANNEL_INACTIVE
 from sidecar.proxy.downstream import Call
 from sidecar.proxy.settlement import Settlement
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 # Calls that wait for the first connection of an address; their bytes are capped by
 # ``limits.upstream_buffer``, as they are once the connection stands.
 MAX_PARKED: Final = 4096
+MIN_HEARTBEAT: Final = 2.0  # seconds; no provider gets us to ask more often
 
 
 @final
@@ -61,6 +64,7 @@ class EndpointContext:
         self.random: Final = random
         self.connections: Final[int] = upstream.connections
         self.warm: Final[int] = upstream.warm
+        self.heartbeat: Final[float] = float(upstream.heartbeat)
         self.idle_close: Final[float] = float(upstream.idle_close)
         self.backoff_min: Final[float] = float(upstream.backoff_min)
         self.backoff_max: Final[float] = float(upstream.backoff_max)
@@ -69,12 +73,16 @@ class EndpointContext:
 
 @final
 class Endpoint(UpstreamOwner):
-    """One address. ``links`` are its open connections; a retired one takes no new calls."""
+    """One address. ``links`` are its open connections; a retired one takes no new calls.
 
-    def __init__(self, address: str, host: str, port: int, context: EndpointContext) -> None:
-        super().__init__(address)
-        self.host: Final = host
-        self.port: Final = port
+    ``heartbeat`` is the silence in seconds after which the provider is asked for a sign of life,
+    ``max_payload`` the largest request in bytes it has registered to read, 0 for no limit.
+    """
+
+    def __init__(self, instance: Instance, context: EndpointContext) -> None:
+        super().__init__(instance.address)
+        self.host: Final = instance.host
+        self.port: Final = instance.port
         self._context: Final = context
         self.links: list[Upstream] = []
         self.is_connecting = False
@@ -87,6 +95,19 @@ class Endpoint(UpstreamOwner):
         self._retry: asyncio.TimerHandle | None = None
         self._parked: list[Call] = []
         self._parked_bytes = 0
+        self.heartbeat = context.heartbeat
+        self.max_payload = 0
+        self.learn(instance)
+
+    def learn(self, instance: Instance) -> None:
+        """Take over what a registration says of the connections to this address."""
+        registered = instance.parameters
+        self.heartbeat = self._context.heartbeat
+        asked = read_int(registered.get("heartbeat", ""), 0) / 1000
+        if 0 < asked < self.heartbeat:
+            # Dubbo providers close a connection that is silent for three of their periods.
+            self.heartbeat = max(asked, MIN_HEARTBEAT)
+        self.max_payload = max(0, read_int(registered.get("payload", ""), 0))
 
     @property
     def state(self) -> int:
@@ -199,8 +220,9 @@ class Endpoint(UpstreamOwner):
         if not self.is_retired:
             self._context.unavailable.pop(self.address, None)
 
-    def reappeared(self, now: float) -> None:
+    def reappeared(self, instance: Instance, now: float) -> None:
         """Try at once: the registry says that the provider has just come back."""
+        self.learn(instance)
         if self.state == BACKING_OFF:
             self._connect(now)
 

@@ -109,7 +109,7 @@ class Forwarder(RequestHandler):
         """Refuse what is not forwarded whatever its service."""
         head = call.head
         if call.is_two_way and not call.downstream.session.admit(call):
-            self._refuse_overload(call, "too many calls of this consumer in flight", now)
+            self._settlement.refuse_overload(call, "too many calls of this consumer in flight", now)
         elif self.is_closing:
             self._refuse_late(call, now)
         elif head.has_callback:
@@ -174,7 +174,12 @@ class Forwarder(RequestHandler):
             timeout_ms = self._policies.apply(call, service.key.text, instance)
             call.due_ms = int(call.started * 1000) + timeout_ms
             self._timer.add(call, now)
-        if not self._pool.endpoint(instance).offer(call, now):
+        endpoint = self._pool.endpoint(instance)
+        if 0 < endpoint.max_payload < call.size:
+            # A Dubbo 2.7 provider answers nothing any more on a connection that brought it too
+            # much, and the connection is everybody's.
+            self._settlement.refuse_too_large(call, endpoint.max_payload, now)
+        elif not endpoint.offer(call, now):
             call.has_overflowed = True
             call.leave(instance.address)
             self._choose(call, service, now)
@@ -191,17 +196,12 @@ class Forwarder(RequestHandler):
 
     def _give_up(self, call: Call, whom: str, now: float) -> None:
         if call.has_overflowed:
-            self._refuse_overload(call, f"too many calls wait for {whom}", now)
+            self._settlement.refuse_overload(call, f"too many calls wait for {whom}", now)
             return
         self._settlement.refuse(
             call, STATUS_SERVER_ERROR, reason.CONNECT_FAILED, f"no connection to {whom}",
             outcome.CONNECT_ERROR, now,
         )  # fmt: skip
-
-    def _refuse_overload(self, call: Call, why: str, now: float) -> None:
-        self._settlement.refuse(
-            call, STATUS_POOL_EXHAUSTED, reason.OVERLOADED, why, outcome.REJECTED, now
-        )
 
     def _refuse_late(self, call: Call, now: float) -> None:
         self._settlement.refuse(
@@ -233,7 +233,7 @@ class Forwarder(RequestHandler):
             self._settlement.refuse_unroutable(call, service.failure, now)
             return None
         if not self.waiting.add(name, call):
-            self._refuse_overload(call, "too many calls wait for the registry", now)
+            self._settlement.refuse_overload(call, "too many calls wait for the registry", now)
             return None
         call.due_ms = self._end_of_wait(call)
         self._timer.add(call, now)

@@ -1,17 +1,28 @@
-"""A local address on which consumers call."""
+"""A local address on which consumers call.
+
+Dubbo for Java does not call ``127.0.0.1`` when a URL says so: it puts the machine's own network
+address in its place (NetUtils.filterLocalHost). A loopback listener therefore listens on all
+addresses, unless that is switched off, and ends at once what does not come from this machine: a
+connection from the address it was made to can have been made here only.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Final, cast
 
 from sidecar.model.errors import SidecarError
+from sidecar.model.service import ServiceKey
 from sidecar.proxy.downstream import Downstream
+from sidecar.settings.schema import Listener as ListenerSettings
 
 # A burst of consumers that all reconnect; above it the kernel makes them try again a second later.
 BACKLOG: Final = 1024
 MAX_PORT: Final = 65535
+LOOPBACK: Final = ("127.0.0.1", "localhost")  # what Java replaces
+EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the doorman turns other machines away
 
 
 class _Refusal(asyncio.Protocol):
@@ -21,20 +32,52 @@ class _Refusal(asyncio.Protocol):
         cast("asyncio.Transport", transport).abort()
 
 
+def is_of_this_machine(peer: str, own: str) -> bool:
+    """Tell from the two addresses of a connection whether it was made on this machine."""
+    return peer == own or ip_address(peer).is_loopback
+
+
+class _Doorman(asyncio.Protocol):
+    """Lets connections of this machine in, and no others."""
+
+    def __init__(
+        self, accept: Callable[[], asyncio.BaseProtocol], refused: Callable[[], None]
+    ) -> None:
+        self._accept: Final = accept
+        self._refused: Final = refused
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        link = cast("asyncio.Transport", transport)
+        peer, own = link.get_extra_info("peername"), link.get_extra_info("sockname")
+        if peer is None or own is None or not is_of_this_machine(peer[0], own[0]):
+            self._refused()
+            link.abort()
+            return
+        protocol = self._accept()
+        link.set_protocol(protocol)
+        protocol.connection_made(link)
+
+
 class Listener:
-    """Accepts consumers. ``admit`` makes the connection object, or None when there are too many."""
+    """Accepts consumers. ``admit`` makes the connection object, or None when there are too many.
+
+    ``refused`` is told of each connection that came from another machine.
+    """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        address: str,
-        default_service: str,
+        settings: ListenerSettings,
         admit: Callable[[str], Downstream | None],
+        refused: Callable[[], None],
     ) -> None:
         self._loop: Final = loop
-        self._address: Final = address
-        self._default_service: Final = default_service
+        self._address: Final = settings.address
+        self._same_machine: Final = settings.same_machine
+        service = settings.default_service
+        self._default_service: Final = ServiceKey.parse(service).text if service else ""
         self._admit: Final = admit
+        self._refused: Final = refused
         self._server: asyncio.Server | None = None
 
     def _accept(self) -> asyncio.BaseProtocol:
@@ -42,12 +85,19 @@ class Listener:
         # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
         return _Refusal() if downstream is None else downstream  # type: ignore[return-value]
 
+    def _doorman(self) -> asyncio.BaseProtocol:
+        return _Doorman(self._accept, self._refused)
+
     async def start(self) -> None:
         """Bind and listen; raises SidecarError with a plain sentence when that fails."""
         host, _, port = self._address.rpartition(":")
+        host = host.strip("[]")
+        accept: Callable[[], asyncio.BaseProtocol] = self._accept
+        if self._same_machine and host in LOOPBACK:
+            host, accept = EVERY_ADDRESS, self._doorman
         try:
             self._server = await self._loop.create_server(
-                self._accept, host.strip("[]"), _port(port), backlog=BACKLOG
+                accept, host, _port(port), backlog=BACKLOG
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -11,10 +11,15 @@ from typing import Final
 
 from sidecar.model import reason
 from sidecar.protocol.dubbo.frame import HESSIAN2, STATUS_SERVICE_NOT_FOUND
-from sidecar.protocol.dubbo.reply import NO_INVOKER, error_reply, exception_reply
+from sidecar.protocol.dubbo.reply import (
+    LIMIT_EXCEEDED,
+    NO_INVOKER,
+    error_reply,
+    exception_reply,
+)
 
 NO_PROVIDER_TEXTS: Final = {
-    reason.EMPTY_REGISTRY: "no instance is registered",
+    reason.EMPTY_REGISTRY: "the registry lists no instance that can be used",
     reason.UNKNOWN_SERVICE: "the service is not watched",
     reason.REGISTRY_UNAVAILABLE: "the registry has not answered yet",
     reason.REGISTRY_NOAUTH: "the registry refuses access",
@@ -51,3 +56,13 @@ def no_provider_reply(
     if as_exception and serialization == HESSIAN2:
         return exception_reply(id8, serialization, NO_INVOKER, text)
     return error_reply(id8, STATUS_SERVICE_NOT_FOUND, text)
+
+
+def overload_reply(id8: bytes, serialization: int, service: str, why: str) -> bytes:
+    """Return the reply to a call that a cap of the sidecar turns away.
+
+    Java consumers repeat a call at once after every error status, which is the last thing an
+    overload needs; an RpcException they do not repeat. Other encodings get status 100.
+    """
+    text = reply_text(reason.OVERLOADED, service, why)
+    return exception_reply(id8, serialization, LIMIT_EXCEEDED, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -11,7 +12,6 @@ from typing import Final
 from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory
 from sidecar.model.instance import Instance
-from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.frame import FrameReader
 from sidecar.protocol.dubbo.session import Liveness, ServerSession
 from sidecar.proxy.connector import Connector
@@ -28,6 +28,8 @@ from sidecar.proxy.upstream import Upstream
 from sidecar.settings.schema import Settings
 from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
+
+log = logging.getLogger(__name__)
 
 # Heartbeats, idle connections and stalled consumers are looked at this often (s), or four times in
 # the shortest of the configured times when that is more often, within reason.
@@ -80,8 +82,7 @@ class DataPlane:
         self._timer.on_expired = self._forwarder.expired
         context.reroute = self._forwarder.reroute
         self._listeners: Final = [
-            Listener(loop, each.address, _service_text(each.default_service), self._admit)
-            for each in settings.listeners
+            Listener(loop, each, self._admit, self._turn_away) for each in settings.listeners
         ]
         self._period: Final = _housekeeping_period(settings)
         self._housekeeping: asyncio.TimerHandle | None = None
@@ -185,9 +186,13 @@ class DataPlane:
         """Return the number of provider connections by state."""
         return self._pool.connections()
 
+    def _turn_away(self) -> None:
+        self._counters.count(names.CONSUMERS_CLOSED.name, "other_machine")
+
     def _admit(self, default_service: str) -> Downstream | None:
         limits = self._settings.limits
         if len(self._consumers) >= limits.max_consumers:
+            log.warning("more than %d consumers; a new one is refused", limits.max_consumers)
             self._counters.count(names.CONSUMERS_CLOSED.name, "too_many")
             return None
         downstream = Downstream(
@@ -205,9 +210,7 @@ class DataPlane:
     def _make_link(self, endpoint: Endpoint) -> Upstream:
         upstream = self._settings.upstream
         limits = self._settings.limits
-        liveness = Liveness(
-            float(upstream.heartbeat), float(upstream.reconnect_after), self._clock()
-        )
+        liveness = Liveness(endpoint.heartbeat, float(upstream.reconnect_after), self._clock())
         return Upstream(
             endpoint, self._queue, self._clock, self._settlement,
             FrameReader(int(limits.max_payload)), liveness, int(limits.upstream_buffer),
@@ -232,7 +235,3 @@ def _housekeeping_period(settings: Settings) -> float:
     )  # fmt: skip
     shortest = min([float(time) for time in times if time > 0], default=MAX_PERIOD)
     return max(MIN_PERIOD, min(MAX_PERIOD, shortest / 4))
-
-
-def _service_text(default_service: str) -> str:
-    return ServiceKey.parse(default_service).text if default_service else ""

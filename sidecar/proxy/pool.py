@@ -28,7 +28,7 @@ class Pool:
         """Return the endpoint of an instance's address."""
         endpoint = self.endpoints.get(instance.address)
         if endpoint is None:
-            endpoint = Endpoint(instance.address, instance.host, instance.port, self._context)
+            endpoint = Endpoint(instance, self._context)
             self.endpoints[instance.address] = endpoint
         return endpoint
 
@@ -51,7 +51,7 @@ class Pool:
         for instance in instances:
             known = self.endpoints.get(instance.address)
             if known is not None:
-                known.reappeared(now)
+                known.reappeared(instance, now)
             elif self._context.warm > 0:
                 self.endpoint(instance)  # the next check opens its connections
 

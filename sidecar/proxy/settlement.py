@@ -77,6 +77,24 @@ class Settlement:
         data = local_reply.status_reply(call.id8, status, token, call.service_name, why)
         call.downstream.reply(call, data)
 
+    def refuse_overload(self, call: Call, why: str, now: float) -> None:
+        """Reply that a cap is reached."""
+        if not call.is_two_way:
+            self._drop(call, reason.OVERLOADED)
+            return
+        self._end(call, outcome.REJECTED, now)
+        data = local_reply.overload_reply(call.id8, call.serialization, call.service_name, why)
+        call.downstream.reply(call, data)
+
+    def refuse_too_large(self, call: Call, limit: int, now: float) -> None:
+        """Refuse a request that its provider would not read."""
+        self.count(names.OVERSIZE, "request")
+        self.refuse(
+            call, STATUS_BAD_REQUEST, reason.PAYLOAD_TOO_LARGE,
+            f"the request has {call.size} bytes, the provider reads {limit}",
+            outcome.REJECTED, now,
+        )  # fmt: skip
+
     def refuse_oversize(self, downstream: Downstream, frame: Frame) -> None:
         """Refuse a request by its header; the reader throws its body away as it comes."""
         self.count(names.OVERSIZE, "request")

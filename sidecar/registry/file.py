@@ -21,6 +21,7 @@ import hashlib
 import logging
 import os
 import stat
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
@@ -36,6 +37,7 @@ from sidecar.settings.schema import Registry
 
 PERIOD: Final = 1.0  # seconds between readings
 SETTLE: Final = 0.1  # seconds until a new content is read again
+SEPARATOR: Final = "\0"  # what holds it is no URL, and becomes two that are none
 MAX_FILE_SIZE: Final = 16 * 1024 * 1024  # the limit of one list of a ZooKeeper registry
 
 _logger = logging.getLogger(__name__)
@@ -46,11 +48,21 @@ class FileRegistryError(ValueError):
 
 
 class Content(NamedTuple):
-    """What a file says: provider URLs by interface, rule texts by name."""
+    """What a file says: provider URLs by interface, packed, and rule texts by name."""
 
-    providers: Mapping[str, Sequence[str]]
+    providers: Mapping[str, bytes]
     rules: Mapping[str, str]
     strays: int  # URLs that name no interface
+
+
+def pack(urls: Sequence[str]) -> bytes:
+    """Return URLs in a form for keeping: they repeat each other, and are rarely asked for."""
+    return zlib.compress(SEPARATOR.join(urls).encode("utf-8", "surrogatepass"))
+
+
+def unpack(packed: bytes) -> Sequence[str]:
+    """Return what was packed."""
+    return zlib.decompress(packed).decode("utf-8", "surrogatepass").split(SEPARATOR)
 
 
 def read_content(text: str) -> Content:
@@ -74,7 +86,8 @@ def read_content(text: str) -> Content:
             providers.setdefault(interface, []).append(url)
         else:
             strays += 1
-    return Content(providers, _rules(document.get("rules")), strays)
+    packed = {interface: pack(urls) for interface, urls in providers.items()}
+    return Content(packed, _rules(document.get("rules")), strays)
 
 
 def _urls(value: Any) -> list[str]:
@@ -183,6 +196,9 @@ class FileRegistry:
                 self._fail("unreadable", f"{self._path}: {error.strerror}")
             except ValueError as error:
                 self._fail("invalid", f"{self._path}: {error}")
+            except Exception:  # a defect must not end the reading
+                self._stats.fail("internal")
+                _logger.exception("registry %s: %s is not taken in", self.name, self._path)
             await asyncio.sleep(pause)
 
     async def _take(self, data: bytes, digest: bytes) -> None:
@@ -214,19 +230,17 @@ class FileRegistry:
 
     def _tell(self, slot: Slot) -> None:
         assert self._content is not None  # noqa: S101 - told when there is something to tell
-        found = self._lookup(self._content, slot)
         if slot.kind == RULE:
-            self._receiver.text(self.name, slot, found[0] if found else "", 0)
-        else:
-            self._receiver.listed(self.name, slot, found)
+            self._receiver.text(self.name, slot, self._content.rules.get(slot.name, ""), 0)
+            return
+        packed = self._content.providers.get(slot.name) if slot.kind == PROVIDERS else None
+        self._receiver.listed(self.name, slot, () if packed is None else unpack(packed))
 
     @staticmethod
-    def _lookup(content: Content, slot: Slot) -> Sequence[str]:
+    def _lookup(content: Content, slot: Slot) -> bytes | str | None:
         if slot.kind == PROVIDERS:
-            return content.providers.get(slot.name, ())
-        if slot.kind == RULE and slot.name in content.rules:
-            return (content.rules[slot.name],)
-        return ()
+            return content.providers.get(slot.name)
+        return content.rules.get(slot.name) if slot.kind == RULE else None
 
     def _fail(self, kind: str, problem: str) -> None:
         self._stats.fail(kind)

@@ -12,6 +12,7 @@ replaced by a new one; items of the old one are recognised by their epoch and dr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -54,7 +55,7 @@ STOP_LIMIT: Final = 5.0
 CONNECT_LIMIT: Final = 5.0  # seconds until the next host is tried; kazoo takes a session timeout
 
 _DEAD: Final = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
-_kazoo_logger = logging.getLogger("sidecar.registry.kazoo")
+_kazoo_logger = logging.getLogger("kazoo")
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
@@ -151,7 +152,8 @@ class ZooKeeperClient:
 
         def end() -> None:
             _end(client)
-            self._loop.call_soon_threadsafe(ended.set)
+            with contextlib.suppress(RuntimeError):  # it took too long, and the loop is closed
+                self._loop.call_soon_threadsafe(ended.set)
 
         _in_thread(end)
         try:

@@ -38,10 +38,10 @@ class ChainOptions(NamedTuple):
 
 def chain_options(settings: Settings, key: ServiceKey) -> ChainOptions:
     """Read the options of a service; its own switch string replaces the general one."""
-    override = settings.services.overrides.get(key.text)
     switch = settings.consumer.router
-    if override is not None and override.router is not None:
-        switch = override.router
+    for text, override in settings.services.overrides.items():
+        if override.router is not None and ServiceKey.parse(text).text == key.text:
+            switch = override.router
     nearby = settings.routing.nearby
     names = router_names(switch)
     if not nearby.enabled:

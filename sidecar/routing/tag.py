@@ -58,9 +58,9 @@ class TagRouter:
         groups = self.applications.values()
         forced = "!" if call.force_tag else ""
         if any(sets.knows(tag) for sets in groups):
-            return f"={forced}{tag}"
+            return f"{forced}={tag}"  # marks come first: a tag may begin like one
         if forced or LEVEL_SEPARATOR not in tag:
-            return f"?{forced}"
+            return f"{forced}?"
         level = max((sets.defined_level(tag, False) for sets in groups), key=len, default="")
         return f"<{level}" if level else "?"
 

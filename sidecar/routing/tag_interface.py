@@ -42,8 +42,8 @@ class ServiceTagRouter:
         forced = "!" if call.force_tag else ""
         level = self._sets.defined_level(tag, call.force_tag)
         if level:
-            return f"={forced}{level}"
-        return f"?s{forced}" if call.service_tag else "?"
+            return f"{forced}={level}"
+        return f"{forced}?s" if call.service_tag else "?"
 
     def route(self, call: Call, candidates: InstanceSet) -> Step:
         """Apply the fall-back table, without static tags."""

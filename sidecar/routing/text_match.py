@@ -19,6 +19,7 @@ from typing import Any, Final, final
 MAX_REGEX: Final = 200
 MAX_INPUT: Final = 128
 MAX_WAYS: Final = MAX_INPUT**3  # three free repetitions; some milliseconds at worst
+OPTION_WAYS: Final = 4  # of "?": two, squared, since a branch costs more than one more character
 MAX_KNOWN: Final = 1024  # values remembered by one matcher; at the cap it starts again
 MATCHER_FIELDS: Final = ("exact", "prefix", "regex", "wildcard", "empty", "noempty")
 _REPETITIONS: Final = ("*", "+", "?", "{")
@@ -85,7 +86,10 @@ def compile_regex(pattern: str) -> re.Pattern[str]:
 
 
 def _ways(pattern: str) -> int:
-    """Bound the ways to try a match: a repetition has one per character, a group one per branch."""
+    """Bound the ways to try a match, by what they cost.
+
+    A repetition has one per character, a group one per branch; those of branches count squared.
+    """
     ways = 1
     branches = [1]
     previous = ""
@@ -93,18 +97,18 @@ def _ways(pattern: str) -> int:
         if piece in _REPETITIONS:
             _refuse_repetition(previous, piece)
             if previous not in _REPETITIONS:  # else it only makes the one before lazy or possessive
-                ways *= 2 if piece == "?" else MAX_INPUT
+                ways *= OPTION_WAYS if piece == "?" else MAX_INPUT
         elif piece.startswith("("):
             branches.append(1)
         elif piece == "|":
             branches[-1] += 1
         elif piece == ")":
-            ways *= branches.pop()
+            ways *= branches.pop() ** 2
             branches = branches or [1]
         elif piece[0] == "\\" and piece[1:].isdigit():
             raise MatcherError("regex with a reference")
         previous = piece
-    return ways * math.prod(branches)
+    return ways * math.prod(branches) ** 2
 
 
 def _refuse_repetition(previous: str, piece: str) -> None:

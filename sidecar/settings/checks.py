@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from sidecar.model.service import ServiceKey
 from sidecar.settings.forms import parse_address
-from sidecar.settings.schema import Drain, Nearby, Registry, Services, Settings, Upstream
+from sidecar.settings.schema import Drain, Limits, Nearby, Registry, Services, Settings, Upstream
 
 
 class Finding(NamedTuple):
@@ -45,6 +45,13 @@ def check_drain(drain: Drain) -> Iterator[Finding]:
     """Find a quiet time that can never be waited for."""
     if drain.idle > drain.grace:
         yield Finding(("idle", "grace"), "longer than grace")
+
+
+def check_limits(limits: Limits) -> Iterator[Finding]:
+    """Find a buffer that could never hold a request that is allowed."""
+    if limits.max_payload > limits.upstream_buffer:
+        text = "larger than upstream_buffer, which has to hold a request until it is sent"
+        yield Finding(("max_payload", "upstream_buffer"), text)
 
 
 def check_registry(registry: Registry) -> Iterator[Finding]:
@@ -87,6 +94,7 @@ def check_settings(settings: Settings) -> Iterator[Finding]:
 
 CHECKS: Final[dict[type, Callable[[Any], Iterator[Finding]]]] = {
     Drain: check_drain,
+    Limits: check_limits,
     Nearby: check_nearby,
     Registry: check_registry,
     Services: check_services,

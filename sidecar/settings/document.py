@@ -91,7 +91,10 @@ def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        if "${" in text.splitlines()[min(mark.line, text.count("\n"))]:
+        start = error.context_mark
+        if start is not None and start.line != mark.line:
+            what += f" (it begins on line {start.line + 1})"
+        if "${" in "".join(text.splitlines()[mark.line : mark.line + 1]):  # none at the text's end
             what += "; a ${...} inside {...} or [...] must be in quotes"
         return Problem(mark.line + 1, mark.column + 1, f"not valid YAML: {what}")
     position = getattr(error, "position", 0)  # ReaderError: a character YAML does not allow

@@ -16,8 +16,9 @@ LATER_KEYS: Final = {
 LATER_VALUES: Final = {
     "balancer": (
         "round_robin", "least_active", "shortest_response", "consistent_hash", "p2c", "peak_ewma",
+        "roundrobin", "leastactive", "shortestresponse", "consistenthash",  # as Dubbo writes them
     ),
-    "listeners.*.protocol": ("triple",),
+    "listeners.*.protocol": ("triple", "tri"),
     "routing.nearby.mode": ("affinity", "spill"),
 }  # fmt: skip
 

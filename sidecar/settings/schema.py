@@ -43,7 +43,9 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Consumer(Section, frozen=True, kw_only=True):
     """Who the calling application is."""
 
-    application: Annotated[str, about("Name of the consumer application, as rules know it.")] = ""
+    application: Annotated[
+        str, about("Name of the consumer application; the rules of this version do not read it.")
+    ] = ""
     parameters: Annotated[
         dict[str, str], about("What the consumer says about itself, such as its zone.")
     ] = {}
@@ -60,6 +62,13 @@ class Listener(Section, frozen=True, kw_only=True):
         Literal["dubbo"], about("Protocol that consumers speak on this address.")
     ] = "dubbo"
     address: Annotated[Address, about("Where to listen, host:port.")] = "127.0.0.1:20880"
+    same_machine: Annotated[
+        bool,
+        about(
+            "With a loopback address: also take consumers of this machine that call its network "
+            "address, as Dubbo for Java does when told 127.0.0.1."
+        ),
+    ] = True
     default_service: Annotated[
         str,
         about(
@@ -79,7 +88,7 @@ class Registry(Section, frozen=True, kw_only=True):
     url: Annotated[RegistryLink, about("zookeeper://host:port,.../root or file:///path.")]
     coalesce: Annotated[
         Duration,
-        about("Delay from the first change event to the one read that serves them all."),
+        about("ZooKeeper: delay from the first change event to the one read that serves all."),
     ] = Duration(1.0)
     session_timeout: Annotated[
         Duration, about("ZooKeeper session timeout, as asked of the server.", is_positive=True)

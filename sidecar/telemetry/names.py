@@ -101,6 +101,9 @@ REGISTRY_ERRORS: Final = Metric(
     ("registry", "kind"),
 )
 SERVICES: Final = Metric("sidecar_services", GAUGE, "Services that are watched.")
+UNRESOLVED: Final = Metric(
+    "sidecar_services_unresolved", GAUGE, "Watched services for which no list has come yet."
+)
 INSTANCES: Final = Metric(
     "sidecar_instances",
     GAUGE,
@@ -204,7 +207,8 @@ CONSUMERS_CLOSED: Final = Metric(
     ("reason",),
 )
 
-METRICS: Final = (
+# Those of `Counters.named`; they are on the page from the start.
+COUNTED: Final = (
     LATE_REPLIES,
     OVERSIZE,
     ONEWAY_SENT,
@@ -215,6 +219,17 @@ METRICS: Final = (
     CONNECT_FAILURES,
     UPSTREAM_CLOSED,
     CONSUMERS_CLOSED,
+    ROUTER_ERRORS,
+    BAD_SERVICE,
+    DISCOVERY_FAILED,
+    SNAPSHOT_FAILED,
+    PLAN_MEMO_CLEARED,
+    PICK_SUMMED,
+    PICK_EVEN_SPLITS,
+    RULE_INVALID,
+)
+METRICS: Final = (
+    *COUNTED,
     REQUESTS,
     REQUEST_DURATION,
     NO_ELIGIBLE,
@@ -233,16 +248,9 @@ METRICS: Final = (
     REGISTRY_REFUSED,
     REGISTRY_ERRORS,
     SERVICES,
+    UNRESOLVED,
     INSTANCES,
     SNAPSHOT_EPOCH,
-    ROUTER_ERRORS,
-    BAD_SERVICE,
-    DISCOVERY_FAILED,
-    SNAPSHOT_FAILED,
-    PLAN_MEMO_CLEARED,
-    PICK_SUMMED,
-    PICK_EVEN_SPLITS,
-    RULE_INVALID,
     LOOP_LAG,
     DRAINING,
     BUILD_INFO,

@@ -143,6 +143,30 @@ def libraries(paths):
     return found
 
 
+def test_a_stray_package_file_above_the_build_does_no_harm(tmp_path):
+    tree = tmp_path / "build"
+    (tree / "sidecar").mkdir(parents=True)
+    (tree / "deploy" / "build").mkdir(parents=True)
+    for path in (tmp_path / "__init__.py", tree / "sidecar" / "__init__.py"):
+        path.touch()
+    (tree / "sidecar" / "one.py").write_text("NUMBER = 1\n")
+    (tree / "sidecar" / "two.py").write_text("from sidecar.one import NUMBER as NUMBER\n")
+    (tree / "pyproject.toml").write_text(
+        '[tool.sidecar]\ncompiled = ["sidecar/one.py", "sidecar/two.py"]\n'
+    )
+    backend = tree / "deploy" / "build" / "compiled.py"
+    backend.write_text((ROOT / "deploy" / "build" / "compiled.py").read_text())
+    done = subprocess.run(
+        [sys.executable, "-c", "import compiled; assert compiled.extensions()"],
+        cwd=tree,
+        env={"PYTHONPATH": str(backend.parent), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_an_isolated_build_has_the_types_of_every_library():
     needed = libraries(PROJECT["tool"]["sidecar"]["compiled"])
     assert "msgspec" in needed

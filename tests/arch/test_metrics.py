@@ -51,6 +51,10 @@ def test_every_counted_name_is_in_the_table_with_its_label():
         assert has_label == bool(names.counted(name).labels), f"{file}: {name}"
 
 
+def test_what_is_counted_is_on_the_page_from_the_start():
+    assert {names.counted(name) for _, name, _ in counted()} == set(names.COUNTED)
+
+
 def test_nothing_in_the_table_is_without_use():
     used = {names.counted(name).name for _, name, _ in counted()}
     text = "".join(path.read_text() for path in SOURCE.rglob("*.py"))

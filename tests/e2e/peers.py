@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 PROJECT = Path(__file__).parent / "java"
+LOOPBACK_NAME = "sidecar"  # in the hosts file of every Java process
 BUILD_LIMIT = 300.0
 START_LIMIT = 60.0
 ANSWER_LIMIT = 60.0
@@ -127,13 +128,20 @@ def free_port() -> int:
 class Peer:
     """One Java process; ``directory`` receives its log and Dubbo's own files."""
 
-    def __init__(self, version: Version, main: str, directory: Path, words: list[str]) -> None:
+    def __init__(
+        self,
+        version: Version,
+        main: str,
+        directory: Path,
+        words: list[str],
+        sees_network: bool = False,
+    ) -> None:
         self.version = version
         self.log = directory / f"{main}-{version}-{free_port()}.log"
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*_java(version, directory), f"org.example.peer.{main}", *words],
+                [*_java(version, directory, sees_network), f"org.example.peer.{main}", *words],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=directory,
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -202,21 +210,23 @@ class Peer:
                     stream.close()
 
 
-def _java(version: Version, directory: Path) -> list[str]:
+def _java(version: Version, directory: Path, sees_network: bool) -> list[str]:
     hosts = directory / "hosts"
-    hosts.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
+    hosts.write_text(f"127.0.0.1 localhost {LOOPBACK_NAME} {socket.gethostname()}\n")
     command = [
         "java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
         "-Djava.net.preferIPv4Stack=true",
         "-Ddubbo.application.logger=jdk",
         "-Ddubbo.application.qos-enable=false",
         f"-Ddubbo.service.shutdown.wait={SHUTDOWN_WAIT_MS}",
-        # Dubbo takes the first public address of the machine unless there is none.
-        "-Ddubbo.network.interface.ignored=.*",
         f"-Djdk.net.hosts.file={hosts}",
         f"-Duser.home={directory}",
         f"-Djava.util.logging.config.file={PROJECT / 'src/main/resources/logging.properties'}",
     ]  # fmt: skip
+    if not sees_network:
+        # Dubbo takes the first public address of the machine unless there is none, also where a URL
+        # says 127.0.0.1.
+        command.append("-Ddubbo.network.interface.ignored=.*")
     if version.needs_opens:
         for package in ("java.lang", "java.util", "java.math", "java.io"):
             command += ["--add-opens", f"java.base/{package}=ALL-UNNAMED"]
@@ -280,8 +290,8 @@ class Provider(ProviderHost):
 class Consumer(Peer):
     """A consumer process; one process can hold many references."""
 
-    def __init__(self, version: Version, directory: Path) -> None:
-        super().__init__(version, "Consumer", directory, [])
+    def __init__(self, version: Version, directory: Path, sees_network: bool = False) -> None:
+        super().__init__(version, "Consumer", directory, [], sees_network)
         self._references = 0
 
     def refer(self, url: str, **words: object) -> Reference:

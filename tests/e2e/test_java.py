@@ -5,6 +5,7 @@ Every test has a group of its own, so that one fleet, registry and sidecar serve
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
@@ -19,7 +20,15 @@ from tests.e2e.fleet import (
     rule,
     token,
 )
-from tests.e2e.peers import VERSIONS, Reference, Version, free_port, wait_until
+from tests.e2e.peers import (
+    LOOPBACK_NAME,
+    VERSIONS,
+    Consumer,
+    Reference,
+    Version,
+    free_port,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(120, func_only=True)]
 
@@ -36,6 +45,19 @@ def plain(fleet: Fleet, caller: Version, callee: Version) -> Reference:
     group = f"plain-{callee}"
     fleet.offer(callee, group, group=group)
     return fleet.reference(caller, group=group, timeout=5000)
+
+
+@callers
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", LOOPBACK_NAME])
+def test_a_consumer_on_a_network_reaches_the_sidecar(fleet, caller, name, tmp_path):
+    callee = VERSIONS[-1]
+    group = f"plain-{callee}"
+    fleet.offer(callee, group, group=group)
+    fleet.wait_known()
+    url = fleet.sidecar.url.replace("127.0.0.1", name)
+    with contextlib.closing(Consumer(caller, tmp_path, sees_network=True)) as consumer:
+        reference = consumer.refer(url, group=group, timeout=5000)
+        assert reference.value("hello", "bob") == f"hello bob from {group}"
 
 
 @callers

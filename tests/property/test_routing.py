@@ -32,7 +32,7 @@ from tests.fixtures.fleet import INTERFACE, provider
 
 KEY = ServiceKey(INTERFACE, "1.0.0")
 HOSTS = [f"192.0.2.{n}" for n in range(8)]
-TAGS = ["gray", "gray|x", "blue", "red"]
+TAGS = ["gray", "gray|x", "blue", "red", "!gray", "=gray", "?"]
 APPLICATIONS = ["a", "b"]
 
 

@@ -83,9 +83,10 @@ def _latency(result: dict[str, Any]) -> list[Panel]:
 
 def _decision(result: dict[str, Any]) -> list[Panel]:
     def panel(axis: Any) -> None:
+        colours = {"compiled": COLOURS[COMPILED], "pure": COLOURS[PURE]}
         for build, found in result["builds"].items():
             sizes = [int(size) for size in found["us"]]
-            axis.plot(sizes, found["us"].values(), marker="o", label=build)
+            axis.plot(sizes, found["us"].values(), marker="o", label=build, color=colours[build])
         axis.set_xscale("log")
         axis.set_ylim(bottom=0)
         axis.set_title("Route and pick", fontsize=10)
@@ -99,16 +100,18 @@ def _decision(result: dict[str, Any]) -> list[Panel]:
 def _memory(result: dict[str, Any]) -> list[Panel]:
     def panel(axis: Any) -> None:
         names = ("file", "zookeeper")
-        for offset, field, label in (
-            (-0.2, "idle_bytes", "1 instance"),
-            (0.2, "full_bytes", f"{result['instances']:,} instances"),
+        for offset, field, label, colour in (
+            (-0.2, "idle_bytes", "1 instance", COLOURS[PURE]),
+            (0.2, "full_bytes", f"{result['instances']:,} instances", COLOURS[COMPILED]),
         ):
             values = [result[name][field] / 2**20 for name in names]
-            bars = axis.bar([place + offset for place in (0, 1)], values, 0.38, label=label)
+            bars = axis.bar(
+                [place + offset for place in (0, 1)], values, 0.38, label=label, color=colour
+            )
             axis.bar_label(bars, [f"{value:.1f}" for value in values], fontsize=8)
         axis.set_xticks([0, 1], names)
         axis.set_title("Resident memory, MiB", fontsize=10)
-        axis.legend(fontsize=8, frameon=False, loc="lower center")
+        axis.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.06))
 
     return [panel]
 

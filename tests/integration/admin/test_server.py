@@ -139,6 +139,7 @@ async def raw(url, data):
     writer.write(data)
     answer = await asyncio.wait_for(reader.read(), 10)
     writer.close()
+    await writer.wait_closed()
     return answer
 
 
@@ -177,9 +178,12 @@ async def test_fc_74_idle_connections_are_capped_and_expire(url, monkeypatch):
     with contextlib.suppress(ConnectionResetError):
         assert await asyncio.wait_for(oldest[0].read(), 0.2) == b""
     oldest[1].close()
+    with contextlib.suppress(ConnectionResetError):
+        await oldest[1].wait_closed()
     for reader, writer in idle:
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
+        await writer.wait_closed()
     assert (await ask(url, "/livez"))[0] == 200
 
 

@@ -133,6 +133,6 @@ async def test_a_consumer_counts_lost_connections_and_goes_on():
     async with server:
         consumer = Consumer("127.0.0.1", server.sockets[0].getsockname()[1])
         tally = await consumer.call(40)
-        consumer.close()
+        await consumer.close()
     assert len(tally.failures) == 2
     assert not tally.answered

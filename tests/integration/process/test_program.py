@@ -73,7 +73,7 @@ def configuration(providers):
 async def call(program, count=1, tag=""):
     consumer = Consumer("127.0.0.1", program.port)
     tally = await consumer.call(count, tag)
-    consumer.close()
+    await consumer.close()
     return tally
 
 
@@ -92,6 +92,7 @@ async def test_a_call_and_what_can_be_seen_of_it(run_program, configuration, pro
     program.wait_ready()
     tally = await call(program, 10)
     assert (tally.answered, tally.failures) == ({"a1": 10}, [])
+    assert program.log.count(f"service {INTERFACE}: 1 instances known") == 1
 
     assert program.get("/livez") == (200, {"alive": True})
     address = providers.address("a1")
@@ -112,6 +113,8 @@ async def test_a_call_and_what_can_be_seen_of_it(run_program, configuration, pro
     assert found["sidecar_registry_connected", (("registry", "main"),)] == 1
     assert found["sidecar_registry_parsed_total", (("registry", "main"),)] == 1
     assert found["sidecar_instances", (("service", INTERFACE), ("state", "matching"))] == 1
+    assert found["sidecar_services", ()] == 1
+    assert found["sidecar_services_unresolved", ()] == 0
     assert found["sidecar_inflight", (("protocol", "dubbo"),)] == 0
     assert found["sidecar_upstream_connections", (("state", "ready"),)] == 1
 
@@ -162,6 +165,7 @@ async def test_fc_82_invented_services_and_methods_make_no_series(run_program, p
     while answered < 2000:
         answered += (await asyncio.wait_for(reader.read(1 << 16), 20)).count(b"\xda\xbb\x02")
     writer.close()
+    await writer.wait_closed()
     found = samples(program)
     assert len(found) - before < 40
     unknown = [
@@ -231,12 +235,14 @@ class SteadyCaller:
     async def run(self, seconds):
         consumer = Consumer("127.0.0.1", self.port)
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            tally = await consumer.call(1)
-            self.answered += tally.answered.total()
-            self.failures += tally.failures
-            await asyncio.sleep(0.05)
-        consumer.close()
+        try:
+            while time.monotonic() < end:
+                tally = await consumer.call(1)
+                self.answered += tally.answered.total()
+                self.failures += tally.failures
+                await asyncio.sleep(0.05)
+        finally:
+            await consumer.close()
 
 
 async def test_fc_77_calls_are_served_after_sigterm_until_the_consumer_is_quiet(
@@ -272,6 +278,7 @@ async def test_fc_77_the_grace_period_ends_the_waiting(run_program, configuratio
     assert await asyncio.to_thread(program.wait_end) == 0
     assert 1.5 < time.monotonic() - started < 5
     calling.cancel()
+    await asyncio.wait([calling])
 
 
 async def test_fc_77_a_second_sigterm_is_quick(run_program, configuration):
@@ -287,6 +294,7 @@ async def test_fc_77_a_second_sigterm_is_quick(run_program, configuration):
     assert await asyncio.to_thread(program.wait_end) == 0
     assert time.monotonic() - started < 3
     calling.cancel()
+    await asyncio.wait([calling])
 
 
 def test_fc_77_sigterm_before_the_first_list(run_program):
@@ -295,6 +303,7 @@ def test_fc_77_sigterm_before_the_first_list(run_program):
     text += f'services: {{preload: ["{INTERFACE}"]}}\ndrain: {{idle: 200ms}}\n'
     program = run_program(text)
     program.wait_until(lambda: program.get("/livez")[0] == 200)
+    assert samples(program)["sidecar_services_unresolved", ()] == 1
     program.terminate()
     assert program.wait_end(15) == 0
     assert "Traceback" not in program.log
@@ -327,11 +336,12 @@ def test_json_logs_are_one_object_per_line(run_program, configuration):
 
 
 @pytest.mark.skipif(shutil.which("ss") is None, reason="no ss on this machine")
-def test_nothing_listens_beyond_loopback(run_program, configuration):
-    program = run_program(configuration)
+@pytest.mark.parametrize(("same_machine", "host"), [(True, "0.0.0.0"), (False, "127.0.0.1")])
+def test_where_it_listens(run_program, configuration, same_machine, host):
+    program = run_program(configuration, same_machine=same_machine)
     program.wait_ready()
     listening = subprocess.run(
         ["ss", "-Hltnp"], capture_output=True, text=True, check=False
     ).stdout.splitlines()
     mine = [line.split()[3] for line in listening if f"pid={program.process.pid}," in line]
-    assert sorted(mine) == sorted([f"127.0.0.1:{program.port}", f"127.0.0.1:{program.admin_port}"])
+    assert sorted(mine) == sorted([f"{host}:{program.port}", f"127.0.0.1:{program.admin_port}"])

@@ -414,7 +414,7 @@ async def test_garbage_from_either_side_ends_that_connection_only(world):
     assert (await consumer.call()).status == 20
 
 
-async def test_consumers_above_the_cap_are_turned_away(worlds):
+async def test_consumers_above_the_cap_are_turned_away(worlds, caplog):
     world = await worlds(limits=Limits(max_consumers=1))
     provider = await world.provider()
     first = await world.serve(provider)
@@ -422,6 +422,7 @@ async def test_consumers_above_the_cap_are_turned_away(worlds):
     await second.gone()
     assert (await first.call()).status == 20
     assert world.count("sidecar_consumers_closed_total", "too_many") == 1
+    assert "more than 1 consumers; a new one is refused" in caplog.text
 
 
 @pytest.mark.parametrize("connections", [1, 3])

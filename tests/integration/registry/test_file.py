@@ -52,6 +52,19 @@ async def test_the_list_follows_the_file(path, rigs):
     assert rig.stats.events == 1
 
 
+async def test_a_defect_does_not_end_the_reading(path, rigs, monkeypatch, caplog):
+    path.write_text(text_of(11))
+    rig = rigs(f"file://{path}")
+    rig.driver.resolve("demo.Cart")
+    await rig.until_hosts(11)
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "read_content", lambda text: 1 / 0)
+        path.write_text(text_of(12))
+        await rig.until(lambda: "internal" in rig.stats.errors)
+        assert "is not taken in" in caplog.text
+    await rig.until_hosts(12)
+
+
 async def test_unknown_services_are_empty(path, rigs):
     path.write_text(text_of(11))
     rig = rigs(f"file://{path}")

@@ -81,6 +81,15 @@ def test_rarer_counters_and_facts():
     assert CONTENT_TYPE.startswith("text/plain")
 
 
+def test_counters_without_labels_begin_with_zero():
+    samples = parsed(render(Counters()))
+    assert value(samples, "sidecar_snapshot_failed_total") == 0
+    assert not any(name == "sidecar_oversize_total" for name, _ in samples)
+    counters = Counters()
+    counters.count("snapshot_failed")
+    assert value(parsed(render(counters)), "sidecar_snapshot_failed_total") == 1
+
+
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_any_label_value_is_read_back(service, method):
     counters = Counters()

@@ -119,6 +119,27 @@ def test_reads_are_paced():
     assert table.tick(NOW + 9) == []
 
 
+def test_a_new_path_does_not_wait_behind_those_that_are_read_again():
+    table = PathTable(ReadLimiter(burst=1, per_second=1.0, in_flight=100))
+    table.linked(NOW)
+    now = NOW
+    for n in range(20):
+        now += 1.0
+        armed(table, f"/{n}", now=now)
+    table.lost(now)
+    table.linked(now)
+    table.watch("/new", 1.0, now)
+    now = table.next_due()
+    assert [request.path for request in table.tick(now)] == ["/new"]
+    paths = []
+    while table.next_due() < now + 30:
+        paths += [request.path for request in table.tick(table.next_due())]
+    assert paths == [f"/{n}" for n in range(20)]
+    table.watch("/late", 1.0, now)
+    table.lost(now)
+    assert table.tick(now + 60) == []
+
+
 def test_requests_under_way_are_counted_right_through_every_way_out():
     limiter = ReadLimiter(burst=1000, per_second=1000, in_flight=2)
     table = PathTable(limiter)

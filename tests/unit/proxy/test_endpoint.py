@@ -39,7 +39,8 @@ def test_parked_calls_are_capped_by_bytes():
     rig, consumer = served(20880, limits=Limits(upstream_buffer=Size(1000)))
     consumer.send(*[request(number) for number in range(2, 20)])
     refused = consumer.frames()
-    assert {each.status for each in refused} == {100}
+    assert refused
+    assert all(each.overload for each in refused)
     assert rig.pool.endpoints[ADDRESS].parked == 19 - len(refused)
     assert len(rig.open().frames()) == 19 - len(refused)
 
@@ -51,7 +52,7 @@ def test_parked_calls_are_capped_by_number():
         consumer.deliver(request(number))
     other.send(request(1), request(2))
     assert rig.pool.endpoints[ADDRESS].parked == MAX_PARKED
-    assert [each.status for each in other.frames()] == [100, 100]
+    assert [bool(each.overload) for each in other.frames()] == [True, True]
     assert len(rig.open().frames()) == MAX_PARKED
 
 
@@ -344,3 +345,22 @@ def test_a_failing_address_masks_only_itself_for_a_call():
     assert rig.pool.unavailable == {ADDRESS: 2}
     assert rig.pool.may_be_tried("127.0.0.1:20881", rig.loop.now)
     assert not rig.pool.may_be_tried(ADDRESS, rig.loop.now)
+
+
+@pytest.mark.parametrize(
+    ("registered", "seconds"),
+    [("", 60.0), ("5000", 5.0), ("1", 2.0), ("90000", 60.0), ("-5", 60.0), ("soon", 60.0)],
+)
+def test_a_provider_may_ask_for_more_heartbeats(registered, seconds):
+    rig = Rig()
+    (instance,) = rig.services.publish(20880, parameters={"heartbeat": registered})
+    assert rig.pool.endpoint(instance).heartbeat == seconds
+
+
+def test_what_a_provider_registers_anew_counts():
+    rig = Rig()
+    rig.services.publish(20880)
+    rig.consumer().send(request(1))
+    endpoint = rig.pool.endpoints["127.0.0.1:20880"]
+    rig.pool.add(rig.services.publish(20880, parameters={"heartbeat": "5000"}), rig.loop.now)
+    assert endpoint.heartbeat == 5.0

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sidecar.model import reason
-from sidecar.proxy.local_reply import NO_PROVIDER_TEXTS, no_provider_reply, reply_text, status_reply
+from sidecar.proxy.local_reply import (
+    NO_PROVIDER_TEXTS,
+    no_provider_reply,
+    overload_reply,
+    reply_text,
+    status_reply,
+)
 from tests.fixtures.dubbo_frames import Received
 
 ID = bytes(range(8))
@@ -25,7 +31,7 @@ def test_a_status_reply_carries_one_hessian2_string():
 def test_nothing_eligible_is_status_60(serialization):
     frame = Received(no_provider_reply(ID, serialization, "EMPTY_REGISTRY", "s", False))
     assert frame.status == 60
-    assert frame.message == "EMPTY_REGISTRY s: no instance is registered"
+    assert frame.message == "EMPTY_REGISTRY s: the registry lists no instance that can be used"
 
 
 def test_as_an_exception_for_hessian2_requests_only():
@@ -34,6 +40,14 @@ def test_as_an_exception_for_hessian2_requests_only():
     assert frame.body[0] == 0x93
     assert b"EMPTY_REGISTRY s" in frame.body
     assert Received(no_provider_reply(ID, 23, "EMPTY_REGISTRY", "s", True)).status == 60
+
+
+def test_an_overload_is_not_an_invitation_to_try_again():
+    frame = Received(overload_reply(ID, 2, "s", "too many"))
+    assert (frame.flags, frame.raw[4:12]) == (2, ID)
+    assert frame.overload == "OVERLOADED s: too many"
+    other = Received(overload_reply(ID, 23, "s", "too many"))
+    assert (other.status, other.message) == (100, "OVERLOADED s: too many")
 
 
 def test_every_reason_why_nothing_is_eligible_has_words():

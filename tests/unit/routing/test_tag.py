@@ -236,17 +236,26 @@ def test_why_not(call: Call, instance: int, text: str) -> None:
         (Call(), ""),
         (Call("", True), ""),
         (Call("gray"), "=gray"),
-        (Call("gray", True), "=!gray"),
+        (Call("gray", True), "!=gray"),
         (Call("blue"), "=blue"),
         (Call("nowhere"), "?"),
-        (Call("nowhere", True), "?!"),
+        (Call("nowhere", True), "!?"),
         (Call("gray|x|y"), "<gray"),
-        (Call("gray|x", True), "?!"),
+        (Call("gray|x", True), "!?"),
         (Call("nowhere|x"), "?"),
     ],
 )
 def test_inputs_are_bounded_by_the_rules(call: Call, text: str) -> None:
     assert router(fleet(DYNAMIC, *STATIC)).inputs(call) == text
+
+
+@pytest.mark.parametrize("mark", ["!", "=", "!=", "?", "<"])
+def test_a_tag_that_looks_like_a_mark_has_inputs_of_its_own(mark: str) -> None:
+    tags = ("gray", f"{mark}gray", "gray|x")
+    found = fleet("", *(machine(n, tag) for n, tag in enumerate(tags, 1)))
+    calls = [Call(tag, force) for tag in (*tags, mark) for force in (False, True)]
+    keys = [router(found).inputs(call) for call in calls]
+    assert len({*keys}) == len(calls), keys
 
 
 def test_what_nothing_concerns_is_kept() -> None:

@@ -78,15 +78,26 @@ def test_without_an_active_rule_everything_passes(text: str, call: Call) -> None
         (Call(), ""),
         (Call("a"), "=a"),
         (Call("x", False, "a|b"), "=a"),
-        (Call("a", True), "=!a"),
+        (Call("a", True), "!=a"),
         (Call("x"), "?"),
         (Call("x", True), "?"),
-        (Call("", True, "x"), "?s!"),
+        (Call("", True, "x"), "!?s"),
         (Call("", False, "x"), "?s"),
     ],
 )
 def test_inputs(call: Call, text: str) -> None:
     assert router(fleet(RULE)).inputs(call) == text
+
+
+@pytest.mark.parametrize("mark", ["!", "=", "?"])
+def test_a_tag_that_looks_like_a_mark_has_inputs_of_its_own(mark: str) -> None:
+    names = ("a", f"{mark}a", f"{mark}s")
+    tags = ", ".join(
+        f"{{name: '{name}', addresses: [192.0.2.{n}]}}" for n, name in enumerate(names)
+    )
+    found = router(fleet(f"tags: [{tags}]"))
+    calls = [Call("", force, name) for name in (*names, "x") for force in (False, True)]
+    assert len({found.inputs(call) for call in calls}) == len(calls)
 
 
 def test_why_not() -> None:

@@ -73,6 +73,9 @@ def test_ordinary_expressions(pattern: str) -> None:
         (r"(a)\1", "reference"),
         ("(a|a)" * 30, "too many"),
         ("a?" * 30, "too many"),
+        ("(a|a)" * 11, "too many"),
+        ("a?" * 11, "too many"),
+        ("a*a*(a|a)(a|a)(a|a)(a|a)", "too many"),
         (".*.*.*.*", "too many"),
         ("a" * (MAX_REGEX + 1), "longer"),
         ("(", "regex: "),
@@ -91,6 +94,21 @@ def test_a_long_value_does_not_match() -> None:
     matcher = TextMatcher({"regex": "a*"})
     assert matcher.matches("a" * 128)
     assert not matcher.matches("a" * 129)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ".*.*.*x", "(a|a)" * 10 + "x", "a?" * 10 + "b", "a*a*(a|a)(a|a)(a|a)x",
+        "(a|aa|aaa)" * 6 + "x", "(a*|a)(a*|a)(a|a)x",
+    ],
+)  # fmt: skip
+def test_the_worst_that_is_accepted_takes_milliseconds(pattern: str) -> None:
+    matcher = TextMatcher({"regex": pattern})
+    started = time.process_time()
+    for value in ("a" * MAX_INPUT, "a" * (MAX_INPUT - 1) + "b", "a" * 40):
+        matcher.matches(value)
+    assert time.process_time() - started < 0.02
 
 
 def test_a_value_is_matched_once() -> None:

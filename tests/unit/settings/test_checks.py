@@ -4,6 +4,7 @@ from sidecar.settings import checks
 from sidecar.settings.schema import (
     Admin,
     Drain,
+    Limits,
     Listener,
     Nearby,
     Registry,
@@ -12,7 +13,7 @@ from sidecar.settings.schema import (
     Settings,
     Upstream,
 )
-from sidecar.settings.units import Duration
+from sidecar.settings.units import Duration, Size
 
 
 def findings(section):
@@ -40,6 +41,7 @@ def test_good_sections(section):
         (Upstream(backoff_min=Duration(11)), "backoff_min", "longer than backoff_max"),
         (Upstream(heartbeat=Duration(180)), "heartbeat", "shorter than reconnect_after"),
         (Upstream(warm=2), "warm", "more than connections"),
+        (Limits(upstream_buffer=Size(2**20)), "max_payload", "larger than upstream_buffer"),
         (Drain(idle=Duration(26)), "idle", "longer than grace"),
         (Registry(name="a", url="file:///x", password="p"), "url", "no credentials"),
         (Registry(name="a", url="zookeeper://zk", username="u"), "username", "needs a password"),

@@ -1,3 +1,4 @@
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,11 +101,23 @@ def test_fc_76_depth_and_size_are_capped():
 
 
 def test_syntax_errors_have_their_place():
-    assert problems_of("a: [1\nb: 2\n") == [
-        (2, 2, "not valid YAML: while parsing a flow sequence, did not find expected ',' or ']'")
-    ]
+    text = "while parsing a flow sequence, did not find expected ',' or ']'"
+    assert problems_of("a: [1\nb: 2\n") == [(2, 2, f"not valid YAML: {text} (it begins on line 1)")]
+    assert problems_of("a: [1 b: 2}\n")[0][2] == f"not valid YAML: {text}"
     assert problems_of("a: {b: ${X}}\n")[0][2].endswith("must be in quotes")
     assert problems_of("a: b\n\x00")[0][2] != ""
+
+
+@pytest.mark.parametrize("text", ['a: 1\nb: "m\n', "a: 1\nb: 'm\n\n", "a: 1\nb: {c\n"])
+def test_a_text_that_is_cut_off_says_where_it_began(text):
+    ((line, column, what),) = problems_of(text)
+    assert (line, column) == (text.count("\n") + 1, 1)
+    assert what.endswith("(it begins on line 2)")
+
+
+@given(st.text("ab: ,\"'[]{}$-|#\n\t\x85\u2028\r", max_size=40))
+def test_no_text_breaks_the_reader(text):
+    parse_document(text)
 
 
 def test_characters_yaml_does_not_allow():

@@ -81,6 +81,8 @@ zzz: 1
         ("isolation: {enabled: true}\n", "does not have isolation of unhealthy instances"),
         ("routing: {virtual_group: {}}\n", "does not have virtual grouping"),
         ('listeners: [{protocol: triple, address: "h:1"}]\n', "'triple' is not in this version"),
+        ('listeners: [{protocol: tri, address: "h:1"}]\n', "'tri' is not in this version"),
+        ("balancer: leastactive\n", "'leastactive' is not in this version"),
         ("routing: {nearby: {mode: spill}}\n", "'spill' is not in this version"),
     ],
 )
