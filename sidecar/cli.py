@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import sys
 import urllib.parse
 from pathlib import Path
@@ -49,6 +50,9 @@ def cli() -> None:
 def run(config: Path) -> None:
     """Run the sidecar until SIGTERM."""
     settings = _settings(config)
+    # Until the program takes signals itself. Without a handler the first process of a container
+    # would not end at all.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     from sidecar.app import serve
 
     try:

@@ -94,10 +94,14 @@ build_and_install() {
 
 # install_package: compiled where there is a C compiler; SIDECAR_COMPILED=1 insists.
 install_package() {
-  local stamp=.venv/package.stamp now files
+  local stamp=.venv/package.stamp present now files
   mapfile -t files < <(package_files)
-  now=$(fingerprint "${files[@]}")${SIDECAR_COMPILED:+-compiled}
-  [ "$(cat "$stamp" 2>/dev/null)" = "$now" ] && [ -x .venv/bin/sidecar ] && return
+  now=$(fingerprint "${files[@]}")
+  present=$(cat "$stamp" 2>/dev/null || true)
+  if [ -x .venv/bin/sidecar ]; then
+    [ "$present" = "$now-insisted" ] && return
+    [ "$present" = "$now" ] && [ -z "${SIDECAR_COMPILED:-}" ] && return
+  fi
   quietly "Building and installing sidecar" build_and_install
-  say "$now" >"$stamp"
+  say "$now${SIDECAR_COMPILED:+-insisted}" >"$stamp"
 }

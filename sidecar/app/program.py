@@ -9,7 +9,9 @@ hook and the signal after it come.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import resource
 import signal
 import sys
 from typing import Final, final
@@ -37,7 +39,18 @@ _log: Final = logging.getLogger("sidecar")
 def serve(settings: Settings) -> None:
     """Run until the end is asked for; raises SidecarError when the start fails."""
     set_up(settings.log.level, settings.log.format, sys.stderr)
+    _raise_file_limit()
     uvloop.run(_serve(settings))
+
+
+def _raise_file_limit() -> None:
+    """Use all the open files that the system allows: each consumer and each instance takes one.
+
+    The limit that a service manager gives by default (1024) is for programs that use select().
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # some systems have no true hard limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(settings: Settings) -> None:

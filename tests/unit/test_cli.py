@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from click.testing import CliRunner
 import sidecar
 import sidecar.admin.client
 from sidecar.cli import cli
+from sidecar.demo.stage import same_package
 from sidecar.model.errors import SidecarError
 from sidecar.settings.json_schema import settings_schema
 
@@ -42,6 +45,19 @@ def test_check_lists_every_problem_and_ends_with_2(tmp_path):
         f"{path}:1:1: unknown key 'registrys'; did you mean 'registries'?",
         f"{path}:2:14: unknown value 'loud'; known are debug, error, info, warning",
     ]
+
+
+def test_sigterm_before_the_program_runs_ends_it_with_0():
+    code = """if True:
+        import os, signal
+        import sidecar.app
+        from sidecar.cli import main
+        sidecar.app.serve = lambda settings: os.kill(os.getpid(), signal.SIGTERM)
+        main()
+    """
+    arguments = ("run", "--config", str(CONFIG / "minimal.yaml"))
+    command = (sys.executable, "-P", "-c", code, *arguments)
+    assert subprocess.run(command, env=same_package(), check=False).returncode == 0
 
 
 @pytest.mark.parametrize("command", ["check", "run"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 import shutil
 import signal
 import subprocess
@@ -116,6 +117,17 @@ async def test_a_call_and_what_can_be_seen_of_it(run_program, configuration, pro
     assert found["sidecar_services_unresolved", ()] == 0
     assert found["sidecar_inflight", (("protocol", "dubbo"),)] == 0
     assert found["sidecar_upstream_connections", (("state", "ready"),)] == 1
+
+
+def test_all_open_files_that_the_system_allows_are_used(run_program, configuration):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+    try:
+        program = run_program(configuration)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    program.wait_ready()
+    assert resource.prlimit(program.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
 
 
 async def test_ready_waits_for_the_list_of_a_required_registry(
