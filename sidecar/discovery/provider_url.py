@@ -140,27 +140,14 @@ def read_provider(
     reason = _refusal_of(registration, path, interface) or policy.refusal_of(host)
     if reason or port == 0:
         return Refusal(reason or NO_PORT, authority)
-    started_ms = read_started_ms(started or registration.started)
     return Instance(
-        UNASSIGNED,
-        PROTOCOL,
-        host,
-        port,
-        path or interface,
-        interface,
-        registration.version,
-        registration.group,
-        registration.application,
-        registration.tag,
-        registration.token,
-        registration.weight,
-        started_ms,
-        registration.warmup_ms,
-        registration.timeout_ms,
-        registration.parameters,
-        registration.method_weights,
-        registration.method_timeouts,
-    )
+        UNASSIGNED, PROTOCOL, host, port, path or interface, interface,
+        registration.version, registration.group, registration.application, registration.tag,
+        registration.token, registration.weight,
+        read_started_ms(started or registration.started), registration.warmup_ms,
+        registration.timeout_ms, registration.parameters,
+        registration.method_weights, registration.method_timeouts,
+    )  # fmt: skip
 
 
 def _refusal_of(registration: Registration, path: str, interface: str) -> str:
