@@ -191,7 +191,7 @@ async def test_a_storm_of_deadlines(siege):
         if number % 500 == 0:
             await asyncio.sleep(0.05)
     assert len(await answers(consumer, 5000)) == 5000
-    assert {each.status for each in consumer.frames} <= {31, 100}
+    assert {each.status for each in consumer.frames} <= {31, 20}, "timed out, or one too many"
     consumer.close()
 
 
