@@ -128,16 +128,16 @@ def imported(path):
 
 def libraries(paths):
     """Return what the modules, and those that they import, take from outside."""
-    found, seen, todo = set(), set(), list(paths)
-    while todo:
-        path = todo.pop()
+    found, seen, unread = set(), set(), list(paths)
+    while unread:
+        path = unread.pop()
         if path in seen or not (ROOT / path).is_file():
             continue
         seen.add(path)
         for name in imported(path):
             top = name.partition(".")[0]
             if top == "sidecar":
-                todo.append(name.replace(".", "/") + ".py")
+                unread.append(name.replace(".", "/") + ".py")
             elif top not in sys.stdlib_module_names:
                 found.add(top)
     return found
