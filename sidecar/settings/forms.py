@@ -17,6 +17,7 @@ from sidecar.model.service import ServiceKey
 DEFAULT_ROOT: Final = "/dubbo"  # Dubbo's own default (the registry parameter `group`)
 DEFAULT_ZOOKEEPER_PORT: Final = 2181
 MAX_PORT: Final = 65535
+MAX_UNIX_PATH: Final = 107  # bytes; sockaddr_un of Linux has 108 with the closing zero
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _SERVICE: Final = re.compile(r"([^\s/:*,]+/)?[\w.$-]+(:[^\s/:*,]+)?")
@@ -36,6 +37,25 @@ def parse_address(text: str) -> tuple[str, int]:
     if not colon:
         raise ValueError(f"{text!r} has no port; write host:port")
     return _host(host, text), _port(port, text)
+
+
+def parse_listen_address(text: str) -> tuple[str, int]:
+    """Read ``host:port`` or ``unix:///path``; a path is returned with port -1."""
+    if not text.startswith("unix:"):
+        return parse_address(text)
+    path = text.removeprefix("unix://")
+    if not path.startswith("/") or len(path.encode()) > MAX_UNIX_PATH:
+        raise ValueError(
+            f"{text!r} is no Unix socket; write unix:///path, {MAX_UNIX_PATH} bytes at most"
+        )
+    return path, -1
+
+
+def parse_prefix(text: str) -> str:
+    """Read the prefix of a path: it begins with a slash."""
+    if not text.startswith("/") or text != text.strip():
+        raise ValueError(f"{text!r} is no prefix of a path; write for example /api/orders/")
+    return text
 
 
 def parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
@@ -136,6 +156,8 @@ def _check_switches(text: str) -> None:
 
 FORMS: Final[dict[str, Callable[[str], object]]] = {
     "address": parse_address,
+    "listen": parse_listen_address,
+    "prefix": parse_prefix,
     "network": parse_network,
     "registry": parse_registry_url,
     "router": _check_switches,

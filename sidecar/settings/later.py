@@ -18,7 +18,6 @@ LATER_VALUES: Final = {
         "round_robin", "least_active", "shortest_response", "consistent_hash", "p2c", "peak_ewma",
         "roundrobin", "leastactive", "shortestresponse", "consistenthash",  # as Dubbo writes them
     ),
-    "listeners.*.protocol": ("triple", "tri"),
     "routing.nearby.mode": ("affinity", "spill"),
 }  # fmt: skip
 

@@ -27,6 +27,8 @@ def form(name: str, *examples: str) -> Meta:
 
 
 Address = Annotated[str, form("address", "127.0.0.1:20880")]
+ListenAddress = Annotated[str, form("listen", "127.0.0.1:20880", "unix:///run/sidecar.sock")]
+PathPrefix = Annotated[str, form("prefix", "/api/orders/")]
 Network = Annotated[str, form("network", "10.0.0.0/8")]
 RegistryLink = Annotated[
     str,
@@ -55,13 +57,26 @@ class Consumer(Section, frozen=True, kw_only=True):
     ] = ""
 
 
+class ListenerTls(Section, frozen=True, kw_only=True):
+    """TLS towards consumers; files are in PEM form."""
+
+    certificate: Annotated[str, about("Certificate chain."), Meta(min_length=1)]
+    key: Annotated[str, about("Private key."), Meta(min_length=1)]
+    client_ca: Annotated[
+        str, about("Authorities for client certificates; empty: none is asked for.")
+    ] = ""
+
+
 class Listener(Section, frozen=True, kw_only=True):
     """One local address that consumers call."""
 
     protocol: Annotated[
-        Literal["dubbo"], about("Protocol that consumers speak on this address.")
+        Literal["dubbo", "triple", "auto"],
+        about("What consumers speak: dubbo; triple (gRPC and HTTP too); auto: told apart."),
     ] = "dubbo"
-    address: Annotated[Address, about("Where to listen, host:port.")] = "127.0.0.1:20880"
+    address: Annotated[ListenAddress, about("Where to listen, host:port or unix:///path.")] = (
+        "127.0.0.1:20880"
+    )
     same_machine: Annotated[
         bool,
         about(
@@ -77,6 +92,11 @@ class Listener(Section, frozen=True, kw_only=True):
             may_be_empty=True,
         ),
     ] = ""
+    paths: Annotated[
+        dict[PathPrefix, ServiceName],
+        about("triple: service by prefix of the path, for paths that do not name it."),
+    ] = {}
+    tls: Annotated[ListenerTls | None, about("TLS towards consumers; absent: plain.")] = None
 
 
 class Registry(Section, frozen=True, kw_only=True):
@@ -175,6 +195,25 @@ class Timeouts(Section, frozen=True, kw_only=True):
         Duration,
         about("Limit of a call that brings none; 0s: none from here, ten minutes at the very end."),
     ] = Duration(0.0)
+    longest: Annotated[
+        Duration, about("Triple: limits that calls bring are cut to this; 0s: they are not.")
+    ] = Duration(0.0)
+
+
+class UpstreamTls(Section, frozen=True, kw_only=True):
+    """TLS towards providers; files are in PEM form."""
+
+    mode: Annotated[
+        Literal["registered", "always", "never"],
+        about("registered: for providers that register ssl-enabled=true."),
+    ] = "registered"
+    ca: Annotated[str, about("Authorities to trust; empty: those of the system.")] = ""
+    certificate: Annotated[str, about("Own certificate chain; empty: none.")] = ""
+    key: Annotated[str, about("Own private key.")] = ""
+    server_name: Annotated[
+        str, about("Name that certificates must have; empty: the registered host.")
+    ] = ""
+    verify: Annotated[bool, about("Check certificates and names.")] = True
 
 
 class Upstream(Section, frozen=True, kw_only=True):
@@ -199,6 +238,63 @@ class Upstream(Section, frozen=True, kw_only=True):
     backoff_max: Annotated[
         Duration, about("Longest pause between connection attempts.", is_positive=True)
     ] = Duration(10.0)
+    max_connections: Annotated[
+        int,
+        about("HTTP/2: connections to one instance when its limit of streams is reached."),
+        Meta(ge=1, le=64),
+    ] = 8
+    max_age: Annotated[
+        Duration,
+        about("HTTP/2: a connection this old, a tenth more or less, is replaced; 0s: never."),
+    ] = Duration(0.0)
+    authority: Annotated[
+        Literal["keep", "instance"],
+        about("HTTP/2: the :authority providers see: the consumer's, or their own address."),
+    ] = "keep"
+    tls: Annotated[UpstreamTls, about("TLS towards providers.")] = field(
+        default_factory=UpstreamTls
+    )
+
+
+class Http2(Section, frozen=True, kw_only=True):
+    """HTTP/2 on both sides; limits.max_inflight_per_consumer limits the streams of a consumer."""
+
+    header_size: Annotated[
+        Size, about("Largest header list, decoded; announced to peers.", is_positive=True)
+    ] = Size(64 * 1024)
+    header_count: Annotated[
+        int, about("Most fields of one header list."), Meta(ge=16, le=10_000)
+    ] = 512
+    continuations: Annotated[
+        int, about("Most CONTINUATION frames of one header list."), Meta(ge=1, le=1000)
+    ] = 16
+    resets: Annotated[
+        int,
+        about("Streams a peer may reset, or make us reset, in ten seconds."),
+        Meta(ge=1, le=1_000_000),
+    ] = 200
+    control_frames: Annotated[
+        int,
+        about("PING, SETTINGS, PRIORITY and empty frames a peer may send in ten seconds."),
+        Meta(ge=10, le=1_000_000),
+    ] = 1000
+    stream_window: Annotated[
+        Size, about("Bytes kept for one stream that is read slowly.", is_positive=True)
+    ] = Size(1 * MIB)
+    connection_window: Annotated[
+        Size, about("Bytes kept for one connection, over its streams.", is_positive=True)
+    ] = Size(16 * MIB)
+    replay: Annotated[
+        Size, about("Request bytes kept of a call, to send it to another instance.")
+    ] = Size(64 * 1024)
+    slow_header: Annotated[
+        Duration,
+        about("Time for a handshake or a header list to be complete.", is_positive=True),
+    ] = Duration(10.0)
+    idle: Annotated[
+        Duration,
+        about("A consumer's connection without streams for this long is closed.", is_positive=True),
+    ] = Duration(3600.0)
 
 
 class Limits(Section, frozen=True, kw_only=True):
@@ -276,6 +372,9 @@ class Settings(Section, frozen=True, kw_only=True):
     timeouts: Annotated[Timeouts, about("Time limits.")] = field(default_factory=Timeouts)
     upstream: Annotated[Upstream, about("Connections to providers.")] = field(
         default_factory=Upstream
+    )
+    http2: Annotated[Http2, about("HTTP/2 limits, for Triple and gRPC.")] = field(
+        default_factory=Http2
     )
     limits: Annotated[Limits, about("Caps against greedy peers.")] = field(default_factory=Limits)
     drain: Annotated[Drain, about("The end of the process.")] = field(default_factory=Drain)
