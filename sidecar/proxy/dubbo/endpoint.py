@@ -84,6 +84,10 @@ class DubboEndpoint(Endpoint[DubboCall, Upstream], UpstreamOwner):
         call.is_resent = True
         return True
 
+    def lost(self, link: Upstream, now: float) -> None:
+        """Never use a connection again: unwritten calls go elsewhere, written ones failed."""
+        super().lost(link, now)
+
     def set_draining(self, is_draining: bool, now: float) -> None:
         """Obey READONLY and WRITEABLE; calls not written yet go elsewhere."""
         if not is_draining:

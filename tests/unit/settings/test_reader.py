@@ -71,7 +71,8 @@ zzz: 1
         "f.yaml:17:14: the environment variable LEVEL is not set and ${LEVEL} has no default",
         "f.yaml:18:7: no value; give one or remove the key",
         "f.yaml:19:1: unknown key 'zzz'; known are consumer, listeners, registries, services,"
-        " routing, balancer, no_provider_reply, timeouts, upstream, http2, limits, drain, admin, log",
+        " routing, balancer, no_provider_reply, timeouts, upstream, http2, limits, drain, admin,"
+        " log",
     ]
 
 
