@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from sidecar.dispatch.directory import Directory, Service
-from sidecar.model import outcome, protocol, reason
-from sidecar.model.errors import CodecError
-from sidecar.model.service import ServiceKey
-from sidecar.protocol.http2.session import Headers
-from sidecar.protocol.triple import health, reply
+from sidecar.dispatch.directory import Directory
+from sidecar.protocol.triple import health
 from sidecar.proxy.triple.exchange import ProviderSide, TripleCall
 from sidecar.proxy.triple.settlement import TripleSettlement
 

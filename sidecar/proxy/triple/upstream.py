@@ -50,9 +50,7 @@ class Manner:
     ``replay`` is the number of bytes kept of a request that has been sent.
     """
 
-    def __init__(
-        self, default_tag: str, is_authority_own: bool, clogged: int, replay: int
-    ) -> None:
+    def __init__(self, default_tag: str, is_authority_own: bool, clogged: int, replay: int) -> None:
         self.default_tag: Final = default_tag
         self.replay: Final = replay
         self.is_authority_own: Final = is_authority_own
