@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -39,15 +40,17 @@ class World:
         self.resolved.append(service)
         self.services.watch(service)
 
-    async def provider(self, name: str = "hi bob", **script: Any) -> Provider:
-        provider = await Provider(name).start()
+    async def provider(
+        self, name: str = "hi bob", context: ssl.SSLContext | None = None, **script: Any
+    ) -> Provider:
+        provider = await Provider(name).start(0, context)
         for key, value in script.items():
             setattr(provider, key, value)
         self.peers.append(provider)
         return provider
 
-    async def consumer(self) -> Consumer:
-        consumer = await connect(self.plane.ports[0])
+    async def consumer(self, context: ssl.SSLContext | None = None) -> Consumer:
+        consumer = await connect(self.plane.ports[0], context)
         self.peers.append(consumer)
         return consumer
 
