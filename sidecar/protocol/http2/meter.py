@@ -61,6 +61,7 @@ class FrameMeter:
         self._control_limit: Final[i64] = limits.control_frames
 
         self.header_since = 0.0
+        self.first: i64 = 0
         self.whole: i64 = 0
 
         # Of the frame that is passing: bytes to come, whether it ends a header list, is too large.
@@ -87,12 +88,14 @@ class FrameMeter:
         """Read on; "" or the word for what is too much.
 
         ``whole`` is then the number of bytes of ``data`` that may be passed on: to the end of the
-        last frame that is complete and good. ``header_since`` is the time since when a header list
-        is incomplete, 0.0 when none is. ``now`` is in seconds, monotonic, and not 0.0.
+        last frame that is complete and good; ``first`` is the end of the first one. Frames that are
+        too large are passed on as they come, to be refused. ``header_since`` is the time since when
+        a header list is incomplete, 0.0 when none is. ``now`` is in seconds, monotonic, not 0.0.
         """
         self._advance(now)
         end: i64 = len(data)
         at: i64 = 0
+        self.first = 0
         self.whole = 0
         if self._partial:
             missing = frames.HEADER_SIZE - len(self._partial)
@@ -109,12 +112,12 @@ class FrameMeter:
             if self._rest > end - at:
                 self._rest -= end - at
                 if self._is_passed_on:
-                    self.whole = end
+                    self._pass(end)
                 return ""
             at += self._rest
             self._rest = 0
             self._finish()
-            self.whole = at
+            self._pass(at)
             if end - at < _HEADER:
                 self._partial = data[at:]
                 return ""
@@ -145,6 +148,11 @@ class FrameMeter:
             self._mark_time = now
             self._aged = self._marked
             self._marked = self._newest
+
+    def _pass(self, at: i64) -> None:
+        if self.first == 0:
+            self.first = at
+        self.whole = at
 
     def _finish(self) -> None:
         self._is_passed_on = False
