@@ -339,7 +339,10 @@ class Session:
     def _dispatch(self, event: Any, now: float, receiver: Receiver) -> None:
         kind = type(event)
         if kind is _Data:
-            receiver.on_data(event.stream_id, event.data, event.end_stream)
+            data: bytes = event.data
+            is_end: bool = event.end_stream
+            if data or is_end:  # an empty frame between others says nothing
+                receiver.on_data(event.stream_id, data, is_end)
         elif kind is _Closed:
             self._on_closed(event, now, receiver)
         elif kind is _Request:
