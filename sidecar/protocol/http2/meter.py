@@ -75,7 +75,7 @@ class FrameMeter:
         self._aged: i64 = 0
 
     def feed(self, data: bytes, now: float) -> str:
-        """Read on; "" or the word for what is too much.
+        """Read on; "" or the word for what is too much, after which nothing more is to be fed.
 
         ``whole`` is then the number of bytes of ``data`` that may be passed on: to the end of the
         last frame that is complete and good; ``first`` is the end of the first one. Frames that are

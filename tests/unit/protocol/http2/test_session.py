@@ -170,6 +170,18 @@ def test_an_empty_frame_between_others_is_not_told() -> None:
     assert end.told()[1:] == [("data", 1, b"a", False), ("data", 1, b"", True)]
 
 
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_frames_in_two_chunks(cut: int) -> None:
+    end = server()
+    data = open_stream(1) + b"".join(frame(DATA, 0, 1, bytes([at])) for at in range(9))
+    data += frame(DATA, END_STREAM, 1)
+    end.feed(data[:cut])
+    end.feed(data[cut:-cut])
+    end.feed(data[-cut:])
+    assert end.bodies[1] == bytes(range(9))
+    assert end.told()[-1] == ("data", 1, b"", True)
+
+
 def test_padding_is_not_data_and_returns_its_window() -> None:
     end = server(connection_window=65_535)
     end.feed(open_stream(1))
