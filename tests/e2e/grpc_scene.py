@@ -12,15 +12,17 @@ import contextlib
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
-from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
 from tests.e2e.certificates import Certificates
+from tests.e2e.dubbo_python import SERVICE as PYTHON_GREETER
 from tests.e2e.interop import FACTS, SERVICE, UNIMPLEMENTED_SERVICE, Stub
 from tests.e2e.interop_cases import OPTIONS
 from tests.e2e.peers import free_port, wait_until
@@ -32,6 +34,7 @@ GROUP = "tri-service-group"
 VERSION = "tri-service-version"
 TAG = "dubbo.tag"
 CALL_LIMIT = 60.0
+SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, reflection.SERVICE_NAME, PYTHON_GREETER)
 
 LISTENERS = """\
   - {{protocol: triple, address: "unix://{socket}"}}
@@ -45,11 +48,9 @@ upstream: {{tls: {{ca: "{ca}"}}}}
 Metadata = tuple[tuple[str, str], ...]
 
 
-def provider(port: int, service: str = SERVICE, **parameters: str) -> str:
-    """The URL that registers one service of a server; ``__`` in a parameter's name is a dot."""
-    words = [f"{key.replace('__', '.')}={value}" for key, value in parameters.items()]
-    query = "?" + "&".join(words) if words else ""
-    return f"grpc://127.0.0.1:{port}/{service}{query}"
+def provider(port: int, service: str = SERVICE, query: str = "", protocol: str = "grpc") -> str:
+    """The URL that registers one service of a server."""
+    return f"{protocol}://127.0.0.1:{port}/{service}{'?' if query else ''}{query}"
 
 
 class Scene:
@@ -96,14 +97,14 @@ class Scene:
             "sync": self.grouped("sync", sync),
             "aio": self.grouped("aio", aio),
             "narrow": self.grouped("narrow", self.servers["narrow"].port),
-            "tls": [provider(tls, group="tls", ssl_enabled="true").replace("ssl_", "ssl-")],
+            "tls": [provider(tls, query="group=tls&ssl-enabled=true")],
             "tagged": [
-                provider(sync, group="tagged"),
-                provider(aio, group="tagged", dubbo__tag="gray"),
+                provider(sync, query="group=tagged"),
+                provider(aio, query="group=tagged&dubbo.tag=gray"),
             ],
             "versions": [
-                provider(sync, group="versions", version="1.0.0"),
-                provider(aio, group="versions", version="2.0.0"),
+                provider(sync, query="group=versions&version=1.0.0"),
+                provider(aio, query="group=versions&version=2.0.0"),
             ],
         }
         self._write()
@@ -114,7 +115,8 @@ class Scene:
     def grouped(group: str, *ports: int) -> list[str]:
         """The URLs of servers that share a group."""
         services = (SERVICE, UNIMPLEMENTED_SERVICE)
-        return [provider(port, service, group=group) for port in ports for service in services]
+        query = f"group={group}"
+        return [provider(port, service, query) for port in ports for service in services]
 
     def register(self, name: str, urls: list[str]) -> None:
         """Register the URLs under a name (none: take them back) until the sidecar knows them."""
@@ -124,10 +126,10 @@ class Scene:
             wait_until(self._is_known, what="the sidecar has read the registry")
 
     def _is_known(self) -> bool:
+        """Whether the sidecar has read as many names of each service as there are."""
         assert self._sidecar is not None
-        wanted = sum(url.count(f"/{SERVICE}?") for url in self._lines())
-        wanted += sum(url.endswith(f"/{SERVICE}") for url in self._lines())
-        return self._sidecar.listed(SERVICE) == wanted
+        wanted = Counter(urlsplit(url).path[1:] for url in self._lines())
+        return all(self._sidecar.listed(service) == wanted[service] for service in SERVICES)
 
     def _lines(self) -> Iterator[str]:
         for urls in self._providers.values():
@@ -151,7 +153,11 @@ class Scene:
             sections = SECTIONS.format(ca=self.certificates.authority)
             registry = f"file://{self._registry}"
             self._sidecar = SidecarProcess(
-                self.directory, registry, listeners=listeners, sections=sections
+                self.directory,
+                registry,
+                preload=SERVICES,
+                listeners=listeners,
+                sections=sections,
             )
         return self._sidecar
 
@@ -208,7 +214,3 @@ class Loop:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CALL_LIMIT)
         self._loop.close()
-
-
-HEALTH = health.SERVICE_NAME
-REFLECTION = reflection.SERVICE_NAME

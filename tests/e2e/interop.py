@@ -159,6 +159,4 @@ class Stub:
 
     def future(self, method: str, request: Any, metadata: Any = (), **words: Any) -> Any:
         """Begin one call with a single response that can be cancelled (synchronous channels)."""
-        return self._methods[method].future(
-            request, metadata=(*self.metadata, *metadata), **words
-        )
+        return self._methods[method].future(request, metadata=(*self.metadata, *metadata), **words)

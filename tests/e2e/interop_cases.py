@@ -36,9 +36,7 @@ LIMIT = 20.0
 INITIAL, TRAILING = "test_initial_metadata_value", b"\xab\xab\xab"
 METADATA = ((ECHO_INITIAL, INITIAL), (ECHO_TRAILING, TRAILING))
 PLAIN_MESSAGE = "test status message"
-SPECIAL_MESSAGE = (
-    "\t\ntest with whitespace\r\nand Unicode BMP \u263a and non-BMP \U0001f608\t\n"
-)
+SPECIAL_MESSAGE = "\t\ntest with whitespace\r\nand Unicode BMP \u263a and non-BMP \U0001f608\t\n"
 UNKNOWN = grpc.StatusCode.UNKNOWN
 
 

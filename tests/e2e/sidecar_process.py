@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ listeners:
     url: "{registry}"
     coalesce: {coalesce}ms
     allow_networks: ["127.0.0.0/8"]
-services: {{preload: [org.example.peer.Greeter]}}
+services: {{preload: [{preload}]}}
 drain: {{grace: 10s, idle: 500ms}}
 admin: {{address: "127.0.0.1:{admin}"}}
 {sections}"""
@@ -39,7 +40,8 @@ admin: {{address: "127.0.0.1:{admin}"}}
 class SidecarProcess:
     """A sidecar that is ready when the constructor returns.
 
-    ``listeners`` are further items of that list and ``sections`` further sections of its file.
+    ``preload`` names the services it watches from the start, ``listeners`` are further items of that
+    list and ``sections`` further sections of its file.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class SidecarProcess:
         directory: Path,
         registry: str,
         port: int = 0,
+        preload: Sequence[str] = ("org.example.peer.Greeter",),
         listeners: str = "",
         sections: str = "",
     ) -> None:
@@ -58,6 +61,7 @@ class SidecarProcess:
             CONFIGURATION.format(
                 port=self.port,
                 triple=self.triple_port,
+                preload=", ".join(preload),
                 listeners=listeners,
                 sections=sections,
                 coalesce=int(COALESCE * 1000),

@@ -152,9 +152,7 @@ class TestDeadlines:
         assert 0.45 < time.monotonic() - begin < 1.5
         seen = scene.facts(server, mark)
         assert 0.2 < seen["remaining"] <= 0.5
-        wait_until(
-            lambda: scene.facts(server, mark)["state"] == "cancelled", 5, "the server knows"
-        )
+        wait_until(lambda: scene.facts(server, mark)["state"] == "cancelled", 5, "the server knows")
 
     def test_without_a_deadline_there_is_none(self, scene, stub, server):
         mark, metadata = marked()
@@ -183,9 +181,7 @@ class TestCancellation:
         call.cancel()
         assert call.code() == grpc.StatusCode.CANCELLED
         requests.close()
-        wait_until(
-            lambda: scene.facts(server, mark)["state"] == "cancelled", 5, "the server knows"
-        )
+        wait_until(lambda: scene.facts(server, mark)["state"] == "cancelled", 5, "the server knows")
 
     def test_by_the_client_while_it_sends(self, scene, stub, server):
         mark, metadata = marked()
@@ -195,9 +191,7 @@ class TestCancellation:
         wait_until(lambda: scene.facts(server, mark), 5, "the call arrives")
         call.cancel()
         requests.close()
-        wait_until(
-            lambda: scene.facts(server, mark)["state"] == "cancelled", 5, "the server knows"
-        )
+        wait_until(lambda: scene.facts(server, mark)["state"] == "cancelled", 5, "the server knows")
 
     def test_a_server_that_ends_first_is_heard_at_once(self, stub):
         requests = Requests()
