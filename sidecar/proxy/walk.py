@@ -96,6 +96,10 @@ class Walk(Generic[C]):
         """Route a call and pick an instance."""
         raise NotImplementedError
 
+    def other_name(self, call: C, token: str) -> str:
+        """Return the service to try when nothing is eligible for ``token``; "" for none."""
+        return ""
+
     def limit_ms(self, call: C, service: str, instance: Instance) -> int:
         """Return the time limit of a call in ms, 0 for none; mark it if it may be sent twice."""
         raise NotImplementedError
@@ -123,7 +127,12 @@ class Walk(Generic[C]):
         decision = self.decide(call, service, now_ms, self.pool.mask(tried))
         instance = decision.instance
         if instance is None:
-            self.settlement.refuse_unroutable(call, decision.reason, now)
+            name = self.other_name(call, decision.reason)
+            if name:
+                call.service_name = name
+                self.route(call, now)
+            else:
+                self.settlement.refuse_unroutable(call, decision.reason, now)
             return
         if decision.override != 0:
             if decision.override == DRAINING:
