@@ -66,11 +66,11 @@ class GoPeers:
         self._program = str(build("peer"))
         self._directory = directory
 
-    def serve(self, name: str) -> ServerProcess:
-        """Start a server."""
+    def serve(self, name: str, streams: int = 0) -> ServerProcess:
+        """Start a server that takes so many streams on a connection (0: any number)."""
         port = free_port()
-        log = self._directory / f"{name}.log"
-        return ServerProcess(log, port, self._program, "server", f"127.0.0.1:{port}")
+        words = ("server", f"127.0.0.1:{port}", str(streams))
+        return ServerProcess(self._directory / f"{name}.log", port, self._program, *words)
 
     def run(self, case: str, target: str, group: str = "") -> None:
         """Run one case of the client; it fails the test with the client's own words."""

@@ -86,7 +86,6 @@ class Scene:
         self.launch("aio", "aio")
         pair = ("--certificate", str(self.certificates.chain), "--key", str(self.certificates.key))
         self.launch("tls", "sync", *pair)
-        self.launch("narrow", "aio", "--streams", "4")
         sync, aio, tls = (self.servers[name].port for name in ("sync", "aio", "tls"))
         self._providers |= {
             "": [
@@ -96,7 +95,6 @@ class Scene:
             ],
             "sync": self.grouped("sync", sync),
             "aio": self.grouped("aio", aio),
-            "narrow": self.grouped("narrow", self.servers["narrow"].port),
             "tls": [provider(tls, query="group=tls&ssl-enabled=true")],
             "tagged": [
                 provider(sync, query="group=tagged"),

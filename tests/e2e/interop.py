@@ -126,7 +126,7 @@ def payload(size: int) -> Any:
 
 
 def output_request(*sizes: int, interval_us: int = 0, sent: int = 0) -> Any:
-    """Ask for responses of these sizes, each after an interval, with a payload of ``sent`` bytes."""
+    """Ask for responses of these sizes, each after an interval, by a payload of ``sent`` bytes."""
     return OutputRequest(
         response_parameters=[Parameters(size=size, interval_us=interval_us) for size in sizes],
         payload=payload(sent) if sent else None,

@@ -1,7 +1,7 @@
 """The cases of gRPC's interop tests, for the synchronous and the asyncio client of grpcio.
 
-Each case takes a `Stub` (and, for services that nobody implements, one of that service) and fails by
-an assertion. The texts and numbers are those of the published descriptions of the cases.
+Each case takes a `Stub` and fails by an assertion. The texts and numbers are those of the published
+descriptions of the cases.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import signal
 import threading
 import time
@@ -43,6 +44,12 @@ GRACE = 10.0
 
 THREADS = 64
 METADATA_LIMIT = 64 * 1024
+SETTINGS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_metadata_size", METADATA_LIMIT),
+    ("grpc.absolute_max_metadata_size", METADATA_LIMIT),
+)
 STATUS_DETAILS = "grpc-status-details-bin"
 
 
@@ -127,28 +134,28 @@ class SyncService:
             time.sleep(each.interval_us / 1e6)
             yield OutputResponse(payload=payload(each.size))
 
-    def EmptyCall(self, _: Any, context: Any) -> Any:
+    def empty_call(self, _: Any, context: Any) -> Any:
         finish(self._begin("EmptyCall", context), context)
         return Empty()
 
-    def UnaryCall(self, request: Any, context: Any) -> Any:
+    def unary_call(self, request: Any, context: Any) -> Any:
         context.set_compression(compression_of(request))
         call = self._begin("UnaryCall", context)
         finish(call, context, request)
         return SimpleResponse(payload=payload(request.response_size), hostname=self._name)
 
-    def StreamingOutputCall(self, request: Any, context: Any) -> Iterator[Any]:
+    def streaming_output_call(self, request: Any, context: Any) -> Iterator[Any]:
         call = self._begin("StreamingOutputCall", context)
         yield from self._responses(request)
         finish(call, context, request)
 
-    def StreamingInputCall(self, requests: Iterator[Any], context: Any) -> Any:
+    def streaming_input_call(self, requests: Iterator[Any], context: Any) -> Any:
         call = self._begin("StreamingInputCall", context)
         total = sum(len(request.payload.body) for request in requests)
         finish(call, context)
         return InputResponse(aggregated_payload_size=total)
 
-    def FullDuplexCall(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
+    def full_duplex_call(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         call = self._begin("FullDuplexCall", context)
         for request in requests:
             if request.response_status.code:
@@ -184,23 +191,23 @@ class AioService:
             await asyncio.sleep(each.interval_us / 1e6)
             yield OutputResponse(payload=payload(each.size))
 
-    async def EmptyCall(self, _: Any, context: Any) -> Any:
+    async def empty_call(self, _: Any, context: Any) -> Any:
         finish(await self._begin("EmptyCall", context), context)
         return Empty()
 
-    async def UnaryCall(self, request: Any, context: Any) -> Any:
+    async def unary_call(self, request: Any, context: Any) -> Any:
         context.set_compression(compression_of(request))
         call = await self._begin("UnaryCall", context)
         finish(call, context, request)
         return SimpleResponse(payload=payload(request.response_size), hostname=self._name)
 
-    async def StreamingOutputCall(self, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def streaming_output_call(self, request: Any, context: Any) -> AsyncIterator[Any]:
         call = await self._begin("StreamingOutputCall", context)
         async for response in self._responses(request):
             yield response
         finish(call, context, request)
 
-    async def StreamingInputCall(self, requests: AsyncIterator[Any], context: Any) -> Any:
+    async def streaming_input_call(self, requests: AsyncIterator[Any], context: Any) -> Any:
         call = await self._begin("StreamingInputCall", context)
         total = 0
         async for request in requests:
@@ -209,7 +216,7 @@ class AioService:
         finish(call, context)
         return InputResponse(aggregated_payload_size=total)
 
-    async def FullDuplexCall(
+    async def full_duplex_call(
         self, requests: AsyncIterator[Any], context: Any
     ) -> AsyncIterator[Any]:
         call = await self._begin("FullDuplexCall", context)
@@ -224,15 +231,15 @@ class AioService:
 
 def handlers(service: object, facts: Facts) -> list[grpc.GenericRpcHandler]:
     """Describe the service's methods, and the account of them, to grpcio."""
-    methods = {
-        name: getattr(grpc, f"{kind}_rpc_method_handler")(
-            getattr(service, name),
-            request_deserializer=message(request).FromString,
-            response_serializer=message(response).SerializeToString,
-        )
-        for name, (kind, request, response) in METHODS.items()
-        if hasattr(service, name)
-    }
+    methods = {}
+    for name, (kind, request, response) in METHODS.items():
+        behaviour = getattr(service, re.sub("(?<!^)(?=[A-Z])", "_", name).lower(), None)
+        if behaviour is not None:
+            methods[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
+                behaviour,
+                request_deserializer=message(request).FromString,
+                response_serializer=message(response).SerializeToString,
+            )
     _, name, method = FACTS.split("/")
     account = {method: grpc.unary_unary_rpc_method_handler(facts.tell)}
     return [
@@ -253,24 +260,11 @@ def furnish(server: Any, servicer: Any, options: argparse.Namespace) -> None:
             server.add_insecure_port(address)
 
 
-def settings_of(options: argparse.Namespace) -> list[tuple[str, int]]:
-    """The options of grpcio for a server."""
-    settings = [
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.so_reuseport", 0),
-        ("grpc.max_metadata_size", METADATA_LIMIT),
-        ("grpc.absolute_max_metadata_size", METADATA_LIMIT),
-    ]
-    if options.streams:
-        settings.append(("grpc.max_concurrent_streams", options.streams))
-    return settings
-
-
 def serve_sync(options: argparse.Namespace) -> None:
     """Serve with threads until SIGTERM."""
     facts, ended = Facts(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    server = grpc.server(ThreadPoolExecutor(THREADS), options=settings_of(options))
+    server = grpc.server(ThreadPoolExecutor(THREADS), options=SETTINGS)
     server.add_generic_rpc_handlers(handlers(SyncService(options.name, facts), facts))
     servicer = health.HealthServicer()
     for service in ("", SERVICE):
@@ -286,7 +280,7 @@ async def serve_aio(options: argparse.Namespace) -> None:
     """Serve with an event loop until SIGTERM."""
     facts, ended = Facts(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    server = grpc.aio.server(options=settings_of(options))
+    server = grpc.aio.server(options=SETTINGS)
     server.add_generic_rpc_handlers(handlers(AioService(options.name, facts), facts))
     servicer = health.aio.HealthServicer()
     for service in ("", SERVICE):
@@ -304,7 +298,6 @@ def main() -> None:
     parser.add_argument("kind", choices=("sync", "aio"))
     parser.add_argument("--name", default="")
     parser.add_argument("--listen", action="append", required=True)
-    parser.add_argument("--streams", type=int, default=0)
     parser.add_argument("--certificate", default="")
     parser.add_argument("--key", default="")
     options = parser.parse_args()

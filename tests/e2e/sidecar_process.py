@@ -40,8 +40,8 @@ admin: {{address: "127.0.0.1:{admin}"}}
 class SidecarProcess:
     """A sidecar that is ready when the constructor returns.
 
-    ``preload`` names the services it watches from the start, ``listeners`` are further items of that
-    list and ``sections`` further sections of its file.
+    ``preload`` names the services it watches from the start, ``listeners`` and ``sections`` are
+    further items of that list and further sections of its file.
     """
 
     def __init__(

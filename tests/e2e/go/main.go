@@ -1,6 +1,6 @@
 // Real gRPC peers in Go: the interop test service of grpc-go and a client with its cases.
 //
-//	peer server ADDRESS            serves until SIGTERM, then finishes its calls
+//	peer server ADDRESS STREAMS    serves until SIGTERM, then finishes its calls
 //	peer client ADDRESS GROUP CASE runs one case; exit code 0 when all is as expected
 package main
 
@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"google.golang.org/grpc"
@@ -25,12 +26,14 @@ const messageLimit = 64 << 20
 
 func main() {
 	switch {
-	case len(os.Args) == 3 && os.Args[1] == "server":
-		serve(os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == "server":
+		streams, err := strconv.ParseUint(os.Args[3], 10, 32)
+		check(err)
+		serve(os.Args[2], uint32(streams))
 	case len(os.Args) == 5 && os.Args[1] == "client":
 		check(runCase(os.Args[2], os.Args[3], os.Args[4]))
 	default:
-		check(fmt.Errorf("usage: peer server ADDRESS | peer client ADDRESS GROUP CASE"))
+		check(fmt.Errorf("usage: peer server ADDRESS STREAMS | peer client ADDRESS GROUP CASE"))
 	}
 }
 
@@ -41,10 +44,13 @@ func check(err error) {
 	}
 }
 
-func serve(address string) {
+// serve takes that many streams on a connection, or any number when it is 0.
+func serve(address string, streams uint32) {
 	listener, err := net.Listen("tcp", address)
 	check(err)
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(messageLimit))
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(messageLimit), grpc.MaxConcurrentStreams(streams),
+	)
 	testpb.RegisterTestServiceServer(server, interop.NewTestServer())
 	state := health.NewServer()
 	state.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
