@@ -253,30 +253,3 @@ class TestManyCalls:
                 await asyncio.gather(*(one(size) for size in range(1, 251)))
 
         aio_loop.run(run())
-
-
-@pytest.fixture
-def mortal(scene, server):
-    """A server that the test may end."""
-    name = f"mortal-{server}-{uuid.uuid4().hex[:6]}"
-    process = scene.launch(name, server)
-    process.wait_ready()
-    scene.register(name, scene.grouped(name, process.port))
-    yield name
-    scene.register(name, [])
-    process.kill()
-
-
-def test_a_server_that_dies_ends_its_calls_as_unavailable(scene, route, mortal):
-    with scene.stub(route, mortal) as stub:
-        requests = Requests()
-        begun = stub.call("StreamingOutputCall", slow_request(), timeout=LIMIT)
-        sending = stub.future("StreamingInputCall", iter(requests), timeout=LIMIT)
-        assert bodies([next(begun)]) == [1]
-        begin = time.monotonic()
-        scene.servers[mortal].kill()
-        assert begun.code() == grpc.StatusCode.UNAVAILABLE
-        assert sending.code() == grpc.StatusCode.UNAVAILABLE
-        assert time.monotonic() - begin < 5
-        requests.close()
-        assert stub.future("EmptyCall", Empty(), timeout=5).code() == grpc.StatusCode.UNAVAILABLE
