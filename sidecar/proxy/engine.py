@@ -112,7 +112,7 @@ class Engine(Generic[C]):
     def addresses_changed(self, gone: Iterable[str], added: Iterable[Instance], now: float) -> None:
         """Note addresses that no service has any more, and instances that were registered."""
         self._pool.retire(gone, now)
-        self._pool.add(added, now)
+        self._pool.add((each for each in added if each.protocols & self.bit), now)
 
     def check(self, now: float) -> None:
         """Do what time asks for; called about once a second."""
