@@ -29,11 +29,10 @@ class PlainServer(asyncio.Protocol):
         try:
             self._session.receive_data(data)
             self._answer()
-            self._flush()
         except ngh2.NGH2Error:
-            self._flush()
             self._transport.close()
             return
+        self._flush()
         if not (self._session.want_read or self._session.want_write):
             self._transport.close()
 

@@ -96,6 +96,8 @@ def test_a_server_that_leaves_in_order_fails_no_call(scene, route, go_peers):
             target = scene.sidecar.triple
         with connect(target, service_config=ROUND_ROBIN) as channel:
             stub = Stub(channel, ((GROUP, group),))
+            stub.call("EmptyCall", Empty(), timeout=LIMIT)
+            time.sleep(0.3)  # a client that balances connects to the second server, too
             request = output_request(*[1] * STREAM, interval_us=100_000)
             streams = [stub.call("StreamingOutputCall", request, timeout=LIMIT) for _ in range(12)]
             for stream in streams:
