@@ -1,4 +1,4 @@
-"""Other ways in, and what a gRPC client asks besides calling: Unix sockets, TLS, health, reflection."""
+"""Other ways in: Unix sockets and TLS; and what clients ask besides: health and reflection."""
 
 from __future__ import annotations
 

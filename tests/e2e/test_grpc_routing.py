@@ -1,4 +1,4 @@
-"""Where gRPC calls go: groups, versions, tags, and what a caller hears when nobody can take them."""
+"""Where gRPC calls go: groups, versions, tags, and what is said when nobody can take them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """h2spec, the conformance tests of HTTP/2, against the listener and against nghttp2 alone.
 
-Whatever fails is listed with its reason; what fails and is not listed fails here, and what is listed
-and does not fail, too.
+Whatever fails is listed with its reason; what fails and is not listed fails here, and what is
+listed and does not fail, too.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -59,7 +60,8 @@ def failures(program: Path, port: int, report: Path) -> set[str]:
         capture_output=True, text=True, timeout=RUN_LIMIT, check=False,
     )  # fmt: skip
     assert report.exists(), run.stdout + run.stderr
-    cases = list(ElementTree.parse(report).iter("testcase"))
+    text = re.sub(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]", b"?", report.read_bytes())  # of frames, as is
+    cases = list(ElementTree.fromstring(text).iter("testcase"))
     assert len(cases) >= LEAST_CASES
     return {
         f"{case.get('package')} {case.get('classname')}"
