@@ -18,7 +18,6 @@ import uvloop
 from ngh2 import Connection, events
 from ngh2.config import Configuration, Role
 from ngh2.enums import Setting
-from ngh2.exceptions import NGH2Error
 
 STREAMS = 2**31 - 1  # no limit of its own
 STREAM_WINDOW = 2**20
