@@ -47,7 +47,7 @@ class Flush:
         for side in sides:
             side.is_armed = False
             data = side.session.data_to_send()
-            if data:
+            if data and not side.transport.is_closing():
                 side.transport.write(data)
 
 
