@@ -11,6 +11,7 @@ from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory, Service
 from sidecar.dispatch.explain import explain
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO
 from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.attachments import FORCE_TAG, SERVICE_TAG, TAG
 from sidecar.proxy.plane import DataPlane
@@ -98,7 +99,7 @@ class ProgramState:
             attachments.get(FORCE_TAG, "").lower() == "true",
             attachments.get(SERVICE_TAG, ""),
         )
-        return explain(service, call, method, self._plane.unavailable)
+        return explain(service, call, method, self._plane.unavailable(DUBBO))
 
     def drain(self) -> None:
         """Begin the end of the process."""
@@ -115,7 +116,7 @@ class ProgramState:
             return None
 
     def _instance(self, instance: Instance) -> dict[str, Any]:
-        state = self._plane.unavailable.get(instance.address)
+        state = self._plane.unavailable(DUBBO).get(instance.address)
         words = {None: "available", DRAINING: "draining"}
         started = timestamp(instance.started_ms / 1000) if instance.started_ms else None
         return {
