@@ -2,8 +2,9 @@
 
 `python null_relay_http2.py LISTEN_PORT PROVIDER_PORT...`; one connection to each provider, shared
 by all consumers, and streams take the providers in turn. Headers, data and trailers pass as they
-come; there is no routing, deadline, retry, limit or back-pressure. What a proxy in this runtime
-adds is its distance from this one.
+come; there is no routing, deadline, retry or limit, and back-pressure is crude: while one side is
+slow, nothing is read from the others it has streams with. What a proxy in this runtime adds is its
+distance from this one.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Side(asyncio.Protocol):
         self.is_armed = False
         self.transport: Any = None
         self.peers: dict[int, tuple[Side, int]] = {}
+        self.waits_for: set[Side] = set()
+        self.holds: set[Side] = set()
         self.handlers: dict[type, Callable[[Any], None]] = {
             events.DataReceived: self.data,
             events.TrailersReceived: self.trailers,
@@ -80,7 +83,21 @@ class Side(asyncio.Protocol):
                 handler(event)
         self.arm()
 
+    def pause_writing(self) -> None:
+        self.holds = {peer for peer, _ in self.peers.values()}
+        for peer in self.holds:
+            peer.waits_for.add(self)
+            peer.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        for peer in self.holds:
+            peer.waits_for.discard(self)
+            if not peer.waits_for and not peer.transport.is_closing():
+                peer.transport.resume_reading()
+        self.holds = set()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
         for peer, stream_id in self.peers.values():
             if peer.peers.pop(stream_id, None) is not None:
                 peer.session.reset_stream(stream_id)
