@@ -18,6 +18,7 @@ HTTP2 = {
     "max_concurrent_streams": LIMIT,
     "initial_stream_window_size": STREAM_WINDOW,
     "initial_connection_window_size": CONNECTION_WINDOW,
+    "max_outbound_frames": 10 * LIMIT,
 }
 
 

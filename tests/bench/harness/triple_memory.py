@@ -23,7 +23,7 @@ SLOW_CONNECTIONS, SLOW_STREAMS = 10, 1000
 # A quarter of the smallest window clients announce, so that reading shows within the run: a client
 # gives its window back when half of it was read.
 SLOW_WINDOW = 16 * 1024
-SLOW_SECONDS = 30.0
+SLOW_SECONDS = 20.0
 READ = {"1 KB/s": 1024, "nothing": 0}  # by each consumer, of each stream
 SAMPLE_SECONDS = 0.25
 
@@ -96,6 +96,8 @@ def _slow_streams(
                 time.sleep(SAMPLE_SECONDS)
     finally:
         visitor.close()
+    if state["over"] or state["lost_connections"]:
+        raise LoadError(f"streams of {competitor.name} do not last: {state}")
     third = len(memory) // 3
     return {
         "before_mib": before,

@@ -6,7 +6,7 @@
  * Without --streams each connection makes one call and is silent when it is answered. With it each
  * connection opens that many endless downloads and takes --read bytes a second from each: its
  * window is given back that slowly, and never with 0. One JSON line is printed when every call is
- * answered, or every download has begun; another one after SIGTERM or SIGINT.
+ * answered, or the head of every download is here; another one after SIGTERM or SIGINT.
  */
 #define _GNU_SOURCE
 #include <sys/timerfd.h>
@@ -18,7 +18,7 @@ enum { TICKS_PER_SECOND = 20 };
 
 struct stream {
     int32_t id;
-    bool has_begun, is_over;
+    bool is_over;
     size_t unread;
 };
 
@@ -68,10 +68,15 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
     (void)flags, (void)data, (void)context;
     struct stream *stream = nghttp2_session_get_stream_user_data(session, stream_id);
     seen.bytes += size;
-    if (!stream) return 0;
-    stream->unread += size;
-    if (!stream->has_begun) seen.begun++;
-    stream->has_begun = true;
+    if (stream) stream->unread += size;
+    return 0;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *context) {
+    (void)session, (void)context;
+    bool is_end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM; /* a head alone: a refusal */
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_RESPONSE && !is_end)
+        seen.begun++;
     return 0;
 }
 
@@ -96,6 +101,7 @@ static void open_connection(struct connection *connection) {
     nghttp2_option_set_no_auto_window_update(by_hand, 1);
     nghttp2_option_set_peer_max_concurrent_streams(by_hand, MAX_WINDOW);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     if (nghttp2_session_client_new2(&link->session, callbacks, connection, by_hand) != 0)
         fail("memory");
