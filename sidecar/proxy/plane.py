@@ -132,8 +132,13 @@ class DataPlane:
 
     @property
     def ports(self) -> list[int]:
-        """The bound port of each listener, in the order of the settings."""
+        """The bound port of each listener, in the order of the settings; 0 for a Unix socket."""
         return [listener.port for listener in self._listeners]
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where consumers call: the address of each listener with its bound port."""
+        return [listener.address for listener in self._listeners]
 
     @property
     def inflight(self) -> int:
