@@ -25,7 +25,7 @@ from sidecar.protocol.http2.meter import FrameMeter
 Headers = Sequence[tuple[bytes, bytes]]
 
 # Words of ``broken`` besides those of the meter.
-CLOSED: Final = "closed"  # a regular end: GOAWAY, and the last stream is over
+CLOSED: Final = "closed"  # a regular end: GOAWAY, and the last stream on the wire is over
 PROTOCOL: Final = "protocol"
 LIMIT: Final = "limit"  # a limit of nghttp2 that lies above ours
 
@@ -74,7 +74,11 @@ class Receiver(Protocol):
         """Take the trailers, which end the peer's half of the stream."""
 
     def on_closed(self, stream_id: int, code: int) -> None:
-        """Forget a stream: last, and exactly once. Code 0 is a regular end."""
+        """Forget a stream: last, and exactly once.
+
+        Code 0 is a regular end, or a reset by somebody who saw no error: whether the message was
+        complete is known by its end alone.
+        """
 
     def on_goaway(self, last_stream_id: int, code: int) -> None:
         """Hear that the peer takes no new streams; it did not process any above the last one."""

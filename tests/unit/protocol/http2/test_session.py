@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import ngh2
 import pytest
 
@@ -462,15 +464,13 @@ def test_a_client_beyond_our_limit_is_refused() -> None:
     assert end.session.broken == "protocol"
 
 
-def test_a_connection_without_stream_ids_is_left() -> None:
-    class Exhausted:
-        def send_request(self, headers: object, *, end_stream: bool) -> int:
-            raise ngh2.NoAvailableStreamIDError
-
-    end = client()
-    object.__setattr__(end.session, "_connection", Exhausted())
-    assert end.session.request(REQUEST, True) == 0
-    assert end.session.is_leaving
+def test_a_connection_without_stream_ids_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Mock()
+    made.send_request.side_effect = ngh2.NoAvailableStreamIDError
+    monkeypatch.setattr(ngh2, "Connection", lambda role, configuration: made)
+    session = End(False).session
+    assert session.request(REQUEST, True) == 0
+    assert session.is_leaving
 
 
 # GOAWAY
@@ -666,18 +666,13 @@ def test_no_farewell_into_the_middle_of_a_lost_frame() -> None:
     assert end.session.farewell() == b""
 
 
-def test_a_failure_while_writing() -> None:
-    class Failing:
-        def data_to_send(self, amount: int) -> bytes:
-            raise ngh2.InternalError
-
-        def events(self) -> list[object]:
-            return []
-
-    end = server()
-    object.__setattr__(end.session, "_connection", Failing())
-    assert end.output() == b""
-    assert end.session.broken == "protocol"
+def test_a_failure_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Mock()
+    made.data_to_send.side_effect = ngh2.InternalError
+    monkeypatch.setattr(ngh2, "Connection", lambda role, configuration: made)
+    session = End(True).session
+    assert session.take(100) == b""
+    assert session.broken == "protocol"
 
 
 def test_the_streams_of_a_lost_connection_end_once() -> None:
