@@ -14,8 +14,6 @@ from ipaddress import ip_address
 from typing import Final, cast
 
 from sidecar.model.errors import SidecarError
-from sidecar.model.service import ServiceKey
-from sidecar.proxy.downstream import Downstream
 from sidecar.settings.schema import Listener as ListenerSettings
 
 # A burst of consumers that all reconnect; above it the kernel makes them try again a second later.
@@ -68,22 +66,19 @@ class Listener:
         self,
         loop: asyncio.AbstractEventLoop,
         settings: ListenerSettings,
-        admit: Callable[[str], Downstream | None],
+        admit: Callable[[ListenerSettings], asyncio.BaseProtocol | None],
         refused: Callable[[], None],
     ) -> None:
         self._loop: Final = loop
         self._address: Final = settings.address
         self._same_machine: Final = settings.same_machine
-        service = settings.default_service
-        self._default_service: Final = ServiceKey.parse(service).text if service else ""
+        self._settings: Final = settings
         self._admit: Final = admit
         self._refused: Final = refused
         self._server: asyncio.Server | None = None
 
     def _accept(self) -> asyncio.BaseProtocol:
-        downstream = self._admit(self._default_service)
-        # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
-        return _Refusal() if downstream is None else downstream  # type: ignore[return-value]
+        return self._admit(self._settings) or _Refusal()
 
     def _doorman(self) -> asyncio.BaseProtocol:
         return _Doorman(self._accept, self._refused)

@@ -269,7 +269,7 @@ def rule_text(n):
 
 def untagged(rig):
     snapshot = rig.board.snapshots["demo.Cart"]
-    out = snapshot.chain.route(Call(), snapshot.members, rig.counters).out
+    out = snapshot.dubbo.chain.route(Call(), snapshot.members, rig.counters).out
     return {int(snapshot.instances[each].host.rpartition(".")[2]) for each in out}
 
 
