@@ -43,8 +43,8 @@ NAMES = st.sampled_from(
 )  # fmt: skip
 VALUES = st.sampled_from(
     [
-        b"/a.B/c", b"/x/a.B/c?d=/e", b"/a.B/", b"/c", b"application/grpc", b"application/grpc+x",
-        b"application/grpc-web", b"application/json", b"trailers", b"Trailers", b"deflate",
+        b"/a.B/c", b"/x/a.B/c?d=/e", b"/\xff/a.B/c", b"/a.B/", b"/c",
+        b"application/grpc", b"application/grpc+x", b"application/grpc-web", b"application/json", b"trailers", b"Trailers", b"deflate",
         b"X-A, te,host", b"keep-alive", b"dubbo.tag", b"1S", b"500u", b"7", b"true", b"0.0.0",
         b"1.0.0", b"gray", b"", b"\xff",
     ]
@@ -106,14 +106,14 @@ def test_rest_timeouts(ms: int) -> None:
 
 def naive_names(path: str, version: str, group: str) -> tuple[str, str]:
     """Return the service and the method."""
-    match = re.fullmatch(r"/(?:.*/)?([^/]*)/([^/]*)", path, re.DOTALL)
+    match = re.fullmatch(r"/((?:.*/)?([^/]*))/([^/]*)", path, re.DOTALL)
     last = path.rpartition("/")[2] if path.startswith("/") else ""
     method = last if last.isprintable() and "\ufffd" not in last else ""
     if not match or not method:
         return "", method
-    interface = match[1]
-    names = [interface, version, group]
-    odd = any("\ufffd" in name or not name.isprintable() for name in names)
+    interface = match[2]
+    odd = "\ufffd" in match[1] + version + group
+    odd = odd or not (interface + version + group).isprintable()
     if odd or not interface or re.search("[ :]", interface) or "/" in version:
         return "", method
     key = f"{group}/" if group else ""

@@ -184,6 +184,7 @@ def test_a_query_is_no_part_of_a_rest_path() -> None:
         b"/a\x01B/c",
         b"/a.B/c\n",
         b"/a\xff/c",
+        b"/\xff/a.B/c",
         b"/a.B/\xff",
         b"/" + b"a" * (MAX_NAME + 1) + b"/c",
         b"/a.B/" + b"c" * (MAX_NAME + 1),

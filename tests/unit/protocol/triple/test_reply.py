@@ -14,6 +14,7 @@ from sidecar.protocol.triple.head import HeadReader, TripleHead
 from sidecar.protocol.triple.reply import (
     MAX_MESSAGE,
     grpc_status_of_http,
+    grpc_status_of_reset,
     http_reply,
     http_status_of_grpc,
     percent_encode,
@@ -154,6 +155,24 @@ def test_fc_67_a_header_list_that_is_too_large() -> None:
 )  # fmt: skip
 def test_codes_of_http_statuses(http: int, grpc: int) -> None:
     assert grpc_status_of_http(http) == grpc
+
+
+@pytest.mark.parametrize(
+    ("code", "grpc"),
+    [
+        (0x7, 14),
+        (0x8, 1),
+        (0xB, 8),
+        (0xC, 7),
+        (0x0, 13),
+        (0x1, 13),
+        (0x2, 13),
+        (0xD, 13),
+        (999, 13),
+    ],
+)
+def test_codes_of_resets(code: int, grpc: int) -> None:
+    assert grpc_status_of_reset(code) == grpc
 
 
 @pytest.mark.parametrize(
