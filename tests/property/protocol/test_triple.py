@@ -44,7 +44,8 @@ NAMES = st.sampled_from(
 VALUES = st.sampled_from(
     [
         b"/a.B/c", b"/x/a.B/c?d=/e", b"/\xff/a.B/c", b"/a.B/", b"/c",
-        b"application/grpc", b"application/grpc+x", b"application/grpc-web", b"application/json", b"trailers", b"Trailers", b"deflate",
+        b"application/grpc", b"application/grpc+x", b"application/grpc-web",
+        b"application/json", b"trailers", b"Trailers", b"deflate",
         b"X-A, te,host", b"keep-alive", b"dubbo.tag", b"1S", b"500u", b"7", b"true", b"0.0.0",
         b"1.0.0", b"gray", b"", b"\xff",
     ]
