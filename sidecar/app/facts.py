@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from sidecar import VERSION
 from sidecar.admin.metrics import Family, Sample
@@ -13,8 +12,6 @@ from sidecar.dispatch.directory import Directory
 from sidecar.proxy.plane import DataPlane
 from sidecar.telemetry import names
 from sidecar.telemetry.build import build_kind
-
-_PROTOCOL: Final = ("dubbo",)
 
 
 def facts(
@@ -25,9 +22,9 @@ def facts(
     is_draining: bool,
 ) -> Iterator[Family]:
     """Yield each family with its samples; ``unresolved`` counts services without a list."""
-    yield names.INFLIGHT, [(_PROTOCOL, plane.inflight)]
+    yield names.INFLIGHT, _by_word(plane.by_protocol(lambda engine: engine.inflight))
     yield names.WAITING, [((), plane.waiting)]
-    yield names.CONSUMERS, [(_PROTOCOL, plane.consumers)]
+    yield names.CONSUMERS, _by_word(plane.by_protocol(lambda engine: len(engine.consumers)))
     yield names.UPSTREAM_CONNECTIONS, _by_word(plane.connections())
     yield from _registries(stats)
     yield names.SERVICES, [((), len(directory.services()))]

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
 from sidecar.proxy.endpoint import Endpoint
-from sidecar.proxy.upstream import Upstream
 from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
 
@@ -25,7 +24,7 @@ class Connector:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        make_link: Callable[[Endpoint], Upstream],
+        make_link: Callable[[Any], Any],
         timeout: float,
         clock: Callable[[], float],
         counters: Counters,
@@ -37,18 +36,18 @@ class Connector:
         self._counters: Final = counters
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
-    def start(self, endpoint: Endpoint) -> None:
+    def start(self, endpoint: Endpoint[Any, Any]) -> None:
         """Begin to connect; the endpoint is told how it went."""
         task = self._loop.create_task(self._connect(endpoint))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, endpoint: Endpoint) -> None:
+    async def _connect(self, endpoint: Endpoint[Any, Any]) -> None:
         link = self._make_link(endpoint)
 
         def factory() -> asyncio.BaseProtocol:
             # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
-            return link  # type: ignore[return-value]
+            return cast("asyncio.BaseProtocol", link)
 
         try:
             async with asyncio.timeout(self._timeout):
@@ -64,7 +63,7 @@ class Connector:
         else:
             endpoint.connected(link, self._clock())
 
-    def _failed(self, endpoint: Endpoint, why: str) -> None:
+    def _failed(self, endpoint: Endpoint[Any, Any], why: str) -> None:
         self._counters.count(names.CONNECT_FAILURES.name)
         log.warning("no connection to %s: %s", endpoint.address, why)
         endpoint.connect_failed(why, self._clock())

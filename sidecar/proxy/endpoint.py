@@ -3,28 +3,28 @@
 States, as the balancer sees them through the shared ``unavailable`` map:
 
   usable       not in the map; the first call opens a connection and is parked until it stands
-  DRAINING     the provider said READONLY; calls in flight finish, others go elsewhere; ended by
-               WRITEABLE or a new connection
+  DRAINING     the provider asked for no new calls; calls in flight finish, others go elsewhere;
+               ended by its word or by a new connection
   BACKING_OFF  the last attempt to connect failed; tried again on a timer, so that no call pays
 
-All services of an address share its connections and its state.
+All services of an address share its connections and its state. How calls travel on a connection is
+for the protocols to say: each has its own kind of endpoint.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, Generic, TypeVar
 
 from sidecar.balance.pool import BACKING_OFF, DRAINING
 from sidecar.discovery.registration import read_int
-from sidecar.model import outcome, reason
 from sidecar.model.instance import Instance
-from sidecar.protocol.dubbo.frame import STATUS_CHANNEL_INACTIVE
-from sidecar.proxy.downstream import Call
+from sidecar.proxy.call import Call
+from sidecar.proxy.link import FlushQueue, Link
 from sidecar.proxy.settlement import Settlement
-from sidecar.proxy.upstream import Upstream, UpstreamOwner
 from sidecar.resilience.backoff import backoff
 from sidecar.settings.schema import Limits
 from sidecar.settings.schema import Upstream as UpstreamSettings
@@ -37,28 +37,49 @@ MAX_PARKED: Final = 4096
 MIN_HEARTBEAT: Final = 2.0  # seconds; no provider gets us to ask more often
 
 
-@final
-class EndpointContext:
-    """What all endpoints share: collaborators, the map of unavailable addresses, and settings.
+class ProviderLink(Link):
+    """What all provider connections have; ``last_call`` is in seconds of the monotonic clock."""
+
+    def __init__(self, queue: FlushQueue, now: float) -> None:
+        super().__init__(queue)
+        self.last_call = now
+        self.closed_because = "peer"  # word of the counter
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is in flight in either direction."""
+        raise NotImplementedError
+
+    def check(self, now: float) -> None:
+        """Ask a silent provider for a sign of life, or give it up; called now and then."""
+        raise NotImplementedError
+
+
+C = TypeVar("C", bound=Call)
+L = TypeVar("L", bound=ProviderLink)
+
+
+class EndpointContext(Generic[C]):
+    """What all endpoints of a protocol share: collaborators, unavailable addresses, settings.
 
     ``unavailable`` maps addresses to DRAINING or BACKING_OFF. ``connect`` starts to open a
-    connection; ``reroute`` finds another instance for a call and is assigned once, at the start.
+    connection of an endpoint; it and ``reroute``, which finds another instance for a call, are
+    assigned once, at the start.
     """
 
     def __init__(
         self,
-        settlement: Settlement,
+        settlement: Settlement[C],
         upstream: UpstreamSettings,
         limits: Limits,
-        connect: Callable[[Endpoint], None],
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle],
         clock: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
         self.settlement: Final = settlement
         self.unavailable: Final[dict[str, int]] = {}
-        self.connect: Final = connect
-        self.reroute: Callable[[Call, float], None] | None = None
+        self.connect: Callable[[Endpoint[C, ProviderLink]], None] | None = None
+        self.reroute: Callable[[C, float], None] | None = None
         self.call_later: Final = call_later
         self.clock: Final = clock
         self.random: Final = random
@@ -71,130 +92,138 @@ class EndpointContext:
         self.max_bytes: Final[int] = int(limits.upstream_buffer)
 
 
-@final
-class Endpoint(UpstreamOwner):
+class Endpoint(Generic[C, L]):
     """One address. ``links`` are its open connections; a retired one takes no new calls.
 
-    ``heartbeat`` is the silence in seconds after which the provider is asked for a sign of life,
-    ``max_payload`` the largest request in bytes it has registered to read, 0 for no limit.
+    ``heartbeat`` is the silence in seconds after which the provider is asked for a sign of life.
     """
 
-    def __init__(self, instance: Instance, context: EndpointContext) -> None:
-        super().__init__(instance.address)
+    def __init__(self, instance: Instance, context: EndpointContext[C]) -> None:
+        self.address: Final = instance.address
         self.host: Final = instance.host
         self.port: Final = instance.port
-        self._context: Final = context
-        self.links: list[Upstream] = []
+        self.context: Final = context
+        self.links: list[L] = []
         self.is_connecting = False
         self.is_retired = False
         self.attempted = 0.0  # when the last attempt to connect began
         self.last_call = context.clock()
         self.connect_error = ""  # of the last attempt
+        self.heartbeat = context.heartbeat
         self._failures = 0
         self._not_before = 0.0  # until then nobody asks for more connections
         self._retry: asyncio.TimerHandle | None = None
-        self._parked: list[Call] = []
+        self._parked: Final[deque[tuple[C, int]]] = deque()
         self._parked_bytes = 0
-        self.heartbeat = context.heartbeat
-        self.max_payload = 0
         self.learn(instance)
 
     def learn(self, instance: Instance) -> None:
         """Take over what a registration says of the connections to this address."""
-        registered = instance.parameters
-        self.heartbeat = self._context.heartbeat
-        asked = read_int(registered.get("heartbeat", ""), 0) / 1000
+        self.heartbeat = self.context.heartbeat
+        asked = read_int(instance.parameters.get("heartbeat", ""), 0) / 1000
         if 0 < asked < self.heartbeat:
             # Dubbo providers close a connection that is silent for three of their periods.
             self.heartbeat = max(asked, MIN_HEARTBEAT)
-        self.max_payload = max(0, read_int(registered.get("payload", ""), 0))
+
+    def offer(self, call: C, now: float) -> bool:
+        """Take a call whose instance lives here; False when it has to go elsewhere."""
+        raise NotImplementedError
+
+    def forward(self, link: L, call: C, now: float) -> None:
+        """Send a call on a connection."""
+        raise NotImplementedError
+
+    def take_unsent(self, link: L) -> list[C]:
+        """Hand out the calls that have not left by a connection, and forget them there."""
+        raise NotImplementedError
+
+    def take_sent(self, link: L) -> list[C]:
+        """Hand out the calls that have left by a connection, and forget them there."""
+        raise NotImplementedError
+
+    def may_resend(self, call: C) -> bool:
+        """Whether a call may go to another instance although it has left."""
+        raise NotImplementedError
 
     @property
     def state(self) -> int:
         """DRAINING, BACKING_OFF, or 0 when usable; a retired address has no entry of its own."""
-        return 0 if self.is_retired else self._context.unavailable.get(self.address, 0)
+        return 0 if self.is_retired else self.context.unavailable.get(self.address, 0)
 
     @property
     def parked(self) -> int:
         """The number of calls that wait for a connection."""
         return len(self._parked)
 
-    def offer(self, call: Call, now: float) -> bool:
-        """Take a call whose instance lives here; False when it has to go elsewhere."""
-        self.last_call = now
-        links = self.links
-        if not links:
-            return self._park(call, now)
-        link = links[0]
-        if self._context.connections > 1:
-            link = self._least_pending(now)
-        if link.is_full:
-            return False
-        link.forward(call, now)
-        return True
+    @property
+    def open_links(self) -> int:
+        """The number of connections, also of those that take no new calls."""
+        return len(self.links)
 
-    def _least_pending(self, now: float) -> Upstream:
-        """Return the connection with the fewest calls in flight, a full one only as the last."""
-        links = self.links
-        best = links[0]
-        for link in links:
-            if not link.is_full and (best.is_full or len(link.session) < len(best.session)):
-                best = link
-        if len(best.session) > 0 and len(links) < self._context.connections:
-            self._add_connection(now)
-        return best
-
-    def _park(self, call: Call, now: float) -> bool:
-        frame = call.frame
-        if frame is None or len(self._parked) >= MAX_PARKED:
+    def park(self, call: C) -> bool:
+        """Have a call wait for a connection; False when too many wait."""
+        size = call.held_bytes
+        if len(self._parked) >= MAX_PARKED or self._parked_bytes + size > self.context.max_bytes:
             return False
-        size = len(frame.raw)
-        if self._parked_bytes + size > self._context.max_bytes:
-            return False
-        self._parked.append(call)
+        self._parked.append((call, size))
         self._parked_bytes += size
-        self._connect(now)
         return True
 
-    def _take_parked(self) -> list[Call]:
-        calls = [call for call in self._parked if not call.is_done]
-        self._parked = []
+    def next_parked(self) -> C | None:
+        """Hand out the call that has waited longest, None when no call waits."""
+        while self._parked:
+            call, size = self._parked.popleft()
+            self._parked_bytes -= size
+            if not call.is_done:
+                return call
+        return None
+
+    def _take_parked(self) -> list[C]:
+        calls = [call for call, _ in self._parked if not call.is_done]
+        self._parked.clear()
         self._parked_bytes = 0
         return calls
 
-    def _add_connection(self, now: float) -> None:
+    def add_connection(self, now: float) -> None:
         """Open one that is not urgent: a provider that takes no more of them is left alone."""
         if now >= self._not_before:
-            self._connect(now)
+            self.connect(now)
 
-    def _connect(self, now: float) -> None:
-        if self.is_connecting:
+    def connect(self, now: float) -> None:
+        """Begin to open a connection, unless that is under way."""
+        connect = self.context.connect
+        if self.is_connecting or connect is None:
             return
         self._cancel_retry()
         self.is_connecting = True
         self.attempted = now
-        self._context.connect(self)
+        connect(self)  # type: ignore[arg-type]  # the connector asks for nothing that differs
 
-    def connected(self, link: Upstream, now: float) -> None:
+    def connected(self, link: L, now: float) -> None:
         """Use a new connection; it clears whatever was known against the address."""
         self.is_connecting = False
         self._failures = 0
         self.connect_error = ""
-        self._clear()
+        self.clear()
         self.links.append(link)
+        self.unpark(link, now)
+
+    def unpark(self, link: L, now: float) -> None:
+        """Send the calls that wait on a connection."""
         for call in self._take_parked():
-            link.forward(call, now)
+            self.forward(link, call, now)
 
     def connect_failed(self, why: str, now: float) -> None:
         """Leave the address alone for a while and send the waiting calls elsewhere."""
         self.is_connecting = False
         self.connect_error = why
-        self._back_off(now)
+        self.back_off(now)
         for call in self._take_parked():
-            self._move(call, now)
+            self.move(call, now)
 
-    def _back_off(self, now: float) -> None:
-        context = self._context
+    def back_off(self, now: float) -> None:
+        """Choose this address for no call, and try again after a while."""
+        context = self.context
         self._failures += 1
         delay = backoff(self._failures, context.backoff_min, context.backoff_max, context.random())
         self._not_before = now + delay
@@ -206,7 +235,7 @@ class Endpoint(UpstreamOwner):
 
     def _try_again(self) -> None:
         self._retry = None
-        self._connect(self._context.clock())
+        self.connect(self.context.clock())
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:
@@ -215,83 +244,70 @@ class Endpoint(UpstreamOwner):
 
     def may_be_tried(self, now: float) -> bool:
         """Whether an address in back-off may get a call when nothing else is left."""
-        return self.is_connecting or now - self.attempted >= self._context.backoff_min
+        return self.is_connecting or now - self.attempted >= self.context.backoff_min
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Let the address be chosen again."""
         if not self.is_retired:
-            self._context.unavailable.pop(self.address, None)
+            self.context.unavailable.pop(self.address, None)
 
     def reappeared(self, instance: Instance, now: float) -> None:
         """Try at once: the registry says that the provider has just come back."""
         self.learn(instance)
         if self.state == BACKING_OFF:
-            self._connect(now)
+            self.connect(now)
 
     def retire(self, now: float) -> None:
         """Take no new calls: the address has left the registry; what is in flight finishes."""
         self._cancel_retry()
-        self._clear()
+        self.clear()
         self.is_retired = True
-        self._reroute(self._take_parked(), now)
+        self.reroute(self._take_parked(), now)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is left here."""
-        return not self.links and not self.is_connecting and not self._parked
+        return self.open_links == 0 and not self.is_connecting and not self._parked
 
     def is_unused(self, now: float) -> bool:
         """Whether nobody has wanted this address for long and nothing is left here."""
-        context = self._context
+        context = self.context
         return context.warm == 0 and self.is_over and now - self.last_call >= context.idle_close
 
-    def set_draining(self, is_draining: bool, now: float) -> None:
-        """Obey READONLY and WRITEABLE; calls not written yet go elsewhere."""
-        if not is_draining:
-            if self.state == DRAINING:
-                self._clear()
-            return
-        if self.state != DRAINING and not self.is_retired:
-            log.info("%s asked for no new calls", self.address)
-            self._context.unavailable[self.address] = DRAINING
-        for link in self.links:
-            self._reroute(link.take_unsent(), now)
-
-    def lost(self, link: Upstream, now: float) -> None:
+    def lost(self, link: L, now: float) -> None:
         """Never use a connection again: unwritten calls go elsewhere, written ones failed."""
         if link not in self.links:
             return
         self.links.remove(link)
         if self.state == DRAINING and not self.links:
-            self._back_off(now)  # it said that it would go
-        for call in link.take_unsent():
-            self._move(call, now)
-        for call in link.session.take_all():
-            call.session = None
-            self._lose(call, now)
+            self.back_off(now)  # it said that it would go
+        self.give_back(link, now)
 
-    def _lose(self, call: Call, now: float) -> None:
-        if call.is_idempotent and not call.is_resent and call.frame is not None:
-            call.is_resent = True
-            self._move(call, now)
-            return
-        self._context.settlement.refuse(
-            call, STATUS_CHANNEL_INACTIVE, reason.CONNECTION_LOST,
-            f"{self.address} closed the connection", outcome.CONNECTION_LOST, now,
-        )  # fmt: skip
+    def give_back(self, link: L, now: float) -> None:
+        """Find another place for the calls of a connection that is gone, or end them."""
+        for call in self.take_unsent(link):
+            self.move(call, now)
+        for call in self.take_sent(link):
+            if self.may_resend(call):
+                self.move(call, now)
+            else:
+                self.context.settlement.lose(call, self.address, now)
 
-    def _move(self, call: Call, now: float) -> None:
+    def move(self, call: C, now: float) -> None:
+        """Send a call to another instance, and never here again."""
         call.leave(self.address)
-        self._reroute([call], now)
+        self.reroute([call], now)
 
-    def _reroute(self, calls: list[Call], now: float) -> None:
-        reroute = self._context.reroute
+    def reroute(self, calls: list[C], now: float) -> None:
+        """Let calls be routed again; this address may be chosen again."""
+        reroute = self.context.reroute
         if reroute is not None:
             for call in calls:
                 reroute(call, now)
 
     def check(self, now: float) -> None:
         """Do what time asks for: heartbeats, idle closing."""
-        context = self._context
+        context = self.context
         for link in list(self.links):
             idle = now - link.last_call >= context.idle_close and len(self.links) > context.warm
             if (idle or self.is_retired) and link.is_quiet:
@@ -301,15 +317,15 @@ class Endpoint(UpstreamOwner):
 
     def warm_up(self, now: float) -> bool:
         """Begin to open a warm connection that is missing; True when one was begun."""
-        if self.is_connecting or self.state != 0 or len(self.links) >= self._context.warm:
+        if self.is_connecting or self.state != 0 or len(self.links) >= self.context.warm:
             return False
-        self._add_connection(now)
+        self.add_connection(now)
         return self.is_connecting
 
-    def _close(self, link: Upstream) -> None:
+    def _close(self, link: L) -> None:
         self.links.remove(link)
         if self.state == DRAINING and not self.links:
-            self._clear()
+            self.clear()
         link.closed_because = "idle"
         link.close()
 

@@ -7,24 +7,19 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory
 from sidecar.model.instance import Instance
-from sidecar.protocol.dubbo.frame import FrameReader
-from sidecar.protocol.dubbo.session import Liveness, ServerSession
-from sidecar.proxy.connector import Connector
-from sidecar.proxy.downstream import Downstream
 from sidecar.proxy.drain import DONE, SERVE, Drain
-from sidecar.proxy.endpoint import Endpoint, EndpointContext
-from sidecar.proxy.forwarder import Forwarder, Resolver
+from sidecar.proxy.dubbo.engine import DubboEngine
+from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.link import FlushQueue
 from sidecar.proxy.listener import Listener
-from sidecar.proxy.pool import Pool
-from sidecar.proxy.settlement import Settlement
-from sidecar.proxy.timer import DeadlineTimer
-from sidecar.proxy.upstream import Upstream
+from sidecar.proxy.triple.engine import TripleEngine
+from sidecar.proxy.walk import Resolver
+from sidecar.settings.schema import Listener as ListenerSettings
 from sidecar.settings.schema import Settings
 from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
@@ -61,27 +56,13 @@ class DataPlane:
         self._counters: Final = counters
         self._loop: Final = loop
         self._clock: Final = clock
-        self._wall: Final = wall
-        self._queue: Final = FlushQueue(loop.call_soon)
-        self._timer: Final = DeadlineTimer(loop.call_later, clock)
-        self._settlement: Final = Settlement(
-            self._timer, counters, settings.no_provider_reply == "exception"
-        )
-        self._connector: Final = Connector(
-            loop, self._make_link, float(settings.timeouts.connect), clock, counters
-        )
-        context = EndpointContext(
-            self._settlement, settings.upstream, settings.limits, self._connector.start,
-            loop.call_later, clock, draw,
+        tools = Tools(
+            settings, directory, resolver, counters, loop, FlushQueue(loop.call_soon), clock, wall,
+            draw,
         )  # fmt: skip
-        self._pool: Final = Pool(context)
-        self._forwarder: Final = Forwarder(
-            settings, directory, resolver, self._pool, self._settlement, self._timer, draw,
-            wall() - clock(),
-        )  # fmt: skip
-        self._consumers: Final = self._forwarder.consumers
-        self._timer.on_expired = self._forwarder.expired
-        context.reroute = self._forwarder.reroute
+        self._dubbo: Final = DubboEngine(tools)
+        self._triple: Final = TripleEngine(tools)
+        self._engines: Final[tuple[Engine[Any], ...]] = (self._dubbo, self._triple)
         self._listeners: Final = [
             Listener(loop, each, self._admit, self._turn_away) for each in settings.listeners
         ]
@@ -112,7 +93,9 @@ class DataPlane:
             await asyncio.sleep(DRAIN_STEP)
 
     def _step(self, drain: Drain) -> int:
-        return drain.step(self._clock(), self._forwarder.last_request, self.inflight)
+        last_request = max(each.last_request for each in self._engines)
+        unfinished = sum(each.unfinished for each in self._engines)
+        return drain.step(self._clock(), last_request, unfinished)
 
     def hurry(self) -> None:
         """Cut the serving part of a drain short: the second signal to end."""
@@ -121,112 +104,107 @@ class DataPlane:
             self._drain.hurry(self._clock())
 
     def _refuse_new(self) -> None:
-        self._forwarder.is_closing = True
         for listener in self._listeners:
             listener.stop()
-        for consumer in list(self._consumers):
-            consumer.leave()
+        for engine in self._engines:
+            engine.refuse_new()
 
     async def stop(self) -> None:
         """End everything now; calls still open end with their consumer's connection."""
         self._refuse_new()
         if self._housekeeping is not None:
             self._housekeeping.cancel()
-        for consumer in list(self._consumers):
-            self._forwarder.consumer_lost(consumer, self._clock())
-            consumer.abort()
-        self._pool.close()
-        await self._connector.stop()
-        self._timer.stop()
+        for engine in self._engines:
+            await engine.stop()
 
     def wake(self, service: str) -> None:
         """Go on with the calls that wait for a service, after ``publish`` or ``fail``."""
-        self._forwarder.wake(service, self._clock())
+        now = self._clock()
+        for engine in self._engines:
+            engine.wake(service, now)
 
     def addresses_changed(self, gone: Iterable[str], added: Iterable[Instance] = ()) -> None:
         """Note addresses that no service has any more, and instances that were registered."""
         now = self._clock()
-        self._pool.retire(gone, now)
-        self._pool.add(added, now)
+        left, come = list(gone), list(added)
+        for engine in self._engines:
+            engine.addresses_changed(left, come, now)
 
     @property
     def ports(self) -> list[int]:
-        """The bound port of each listener, in the order of the settings."""
+        """The bound port of each listener, in the order of the settings; 0 for a Unix socket."""
         return [listener.port for listener in self._listeners]
 
     @property
-    def inflight(self) -> int:
-        """Two-way calls that were accepted and not answered yet."""
-        return sum(len(each.session) for each in self._consumers)
+    def addresses(self) -> list[str]:
+        """Where consumers call: the address of each listener with its bound port."""
+        return [listener.address for listener in self._listeners]
 
     @property
-    def waiting(self) -> int:
-        """Calls that wait for the first list of their service."""
-        return len(self._forwarder.waiting)
+    def inflight(self) -> int:
+        """Calls that were accepted and are awaited, over all protocols."""
+        return sum(each.inflight for each in self._engines)
 
     @property
     def consumers(self) -> int:
         """Connected consumers."""
-        return len(self._consumers)
+        return sum(len(each.consumers) for each in self._engines)
 
     @property
-    def unavailable(self) -> dict[str, int]:
-        """Addresses that get no new calls: DRAINING or BACKING_OFF of ``balance.pool``."""
-        return self._pool.unavailable
+    def waiting(self) -> int:
+        """Calls that wait for the first list of their service."""
+        return sum(each.waiting for each in self._engines)
+
+    def by_protocol(self, fact: Callable[[Engine[Any]], int]) -> dict[str, int]:
+        """Return a number of each engine under the word of its protocol."""
+        return {each.protocol: fact(each) for each in self._engines}
+
+    def unavailable(self, protocol: int) -> dict[str, int]:
+        """Addresses that get no new calls: DRAINING or BACKING_OFF of ``balance.pool``.
+
+        ``protocol`` is a constant of ``model.protocol``.
+        """
+        return next((each.unavailable for each in self._engines if each.bit == protocol), {})
 
     def connect_error(self, address: str) -> str:
         """Return why the last attempt to connect to an address failed, empty if it did not."""
-        endpoint = self._pool.endpoints.get(address)
-        return "" if endpoint is None else endpoint.connect_error
+        return next(filter(None, (each.connect_error(address) for each in self._engines)), "")
 
     def draining(self) -> list[str]:
         """Return the addresses whose provider asked for no new calls."""
-        return [address for address, state in self.unavailable.items() if state == DRAINING]
+        return [
+            address
+            for engine in self._engines
+            for address, state in engine.unavailable.items()
+            if state == DRAINING
+        ]
 
     def connections(self) -> dict[str, int]:
         """Return the number of provider connections by state."""
-        return self._pool.connections()
+        states: dict[str, int] = {}
+        for engine in self._engines:
+            for word, count in engine.connections().items():
+                states[word] = states.get(word, 0) + count
+        return states
 
     def _turn_away(self) -> None:
         self._counters.count(names.CONSUMERS_CLOSED.name, "other_machine")
 
-    def _admit(self, default_service: str) -> Downstream | None:
-        limits = self._settings.limits
-        if len(self._consumers) >= limits.max_consumers:
-            log.warning("more than %d consumers; a new one is refused", limits.max_consumers)
+    def _admit(self, listener: ListenerSettings) -> asyncio.BaseProtocol | None:
+        most = self._settings.limits.max_consumers
+        if self.consumers >= most:
+            log.warning("more than %d consumers; a new one is refused", most)
             self._counters.count(names.CONSUMERS_CLOSED.name, "too_many")
             return None
-        downstream = Downstream(
-            self._forwarder,
-            self._queue,
-            self._clock,
-            FrameReader(int(limits.max_payload)),
-            ServerSession(limits.max_inflight_per_consumer),
-            int(limits.consumer_buffer),
-            default_service,
-        )
-        self._consumers.add(downstream)
-        return downstream
-
-    def _make_link(self, endpoint: Endpoint) -> Upstream:
-        upstream = self._settings.upstream
-        limits = self._settings.limits
-        liveness = Liveness(endpoint.heartbeat, float(upstream.reconnect_after), self._clock())
-        return Upstream(
-            endpoint, self._queue, self._clock, self._settlement,
-            FrameReader(int(limits.max_payload)), liveness, int(limits.upstream_buffer),
-            self._settings.consumer.tag,
-        )  # fmt: skip
+        engine = self._dubbo if listener.protocol == "dubbo" else self._triple
+        return engine.admit(listener)
 
     def _keep_house(self) -> None:
         # First of all: should a defect strike below, the next round comes all the same.
         self._housekeeping = self._loop.call_later(self._period, self._keep_house)
         now = self._clock()
-        self._forwarder.set_wall_offset(self._wall() - now)
-        self._pool.check(now)
-        stall = float(self._settings.limits.consumer_stall)
-        for consumer in list(self._consumers):
-            consumer.check(now, stall)
+        for engine in self._engines:
+            engine.check(now)
 
 
 def _housekeeping_period(settings: Settings) -> float:

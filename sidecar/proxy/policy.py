@@ -6,13 +6,7 @@ from typing import Final, final
 
 from sidecar.model.instance import Instance
 from sidecar.model.service import ServiceKey
-from sidecar.proxy.downstream import Call
 from sidecar.settings.schema import Settings
-
-# The end of a call that nobody limits. Consumers of Dubbo 2.7 send no limit, stop waiting after one
-# of their own and do not say so: the calls to a provider that hangs would count against what their
-# consumer may have in flight until it restarts.
-LONGEST_MS: Final = 10 * 60 * 1000
 
 
 @final
@@ -38,23 +32,27 @@ class CallPolicies:
             policy = CallPolicy(timeout_ms, override.idempotent)
             self._of_services[ServiceKey.parse(text).text] = policy
 
-    def apply(self, call: Call, service: str, instance: Instance) -> int:
-        """Mark the call if it may be sent twice; return its time limit in ms, never 0.
+    def is_idempotent(self, service: str, method: str) -> bool:
+        """Whether a method may be sent again after a lost connection."""
+        policy = self._of_services.get(service) if self._of_services else None
+        return policy is not None and method in policy.idempotent
 
-        The consumer's own limit counts first, since it stops waiting then; next the one the
-        provider has registered for the method or the service; last the configured one.
+    def limit_ms(self, service: str, method: str, instance: Instance) -> int:
+        """Return the time limit in ms of a call whose consumer has set none; 0 is no limit.
+
+        What the provider has registered for the method or the service counts before what is
+        configured.
         """
+        of_methods = instance.method_timeouts
+        if of_methods is not None:
+            of_method = of_methods.get(method, 0)
+            if of_method > 0:
+                return of_method
+        return instance.timeout_ms if instance.timeout_ms > 0 else self.configured_ms(service)
+
+    def configured_ms(self, service: str) -> int:
+        """Return the configured time limit of a service in ms; 0 is no limit."""
         policy = self._general
         if self._of_services:
             policy = self._of_services.get(service, policy)
-            call.is_idempotent = call.head.method in policy.idempotent
-        if call.head.timeout_ms > 0:
-            return call.head.timeout_ms
-        of_methods = instance.method_timeouts
-        if of_methods is not None:
-            of_method = of_methods.get(call.head.method, 0)
-            if of_method > 0:
-                return of_method
-        if instance.timeout_ms > 0:
-            return instance.timeout_ms
-        return policy.timeout_ms if policy.timeout_ms > 0 else LONGEST_MS
+        return policy.timeout_ms

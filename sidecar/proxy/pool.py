@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeVar, final
 
 from sidecar.balance.pool import BACKING_OFF, DRAINING
 from sidecar.model.instance import Instance
+from sidecar.proxy.call import Call
 from sidecar.proxy.endpoint import Endpoint, EndpointContext
 
 # Warm connections begun in one check, so that the list of a large service, or a restart, is no
 # storm: neither for this loop nor for the providers, which hear from all sidecars at such a time.
 MAX_WARMED: Final = 100
 
+C = TypeVar("C", bound=Call)
+
 
 @final
-class Pool:
-    """Endpoints by address. ``unavailable`` maps addresses to DRAINING or BACKING_OFF."""
+class Pool(Generic[C]):
+    """Endpoints of one protocol by address; ``make`` makes the endpoint of an instance.
 
-    def __init__(self, context: EndpointContext) -> None:
+    ``unavailable`` maps addresses to DRAINING or BACKING_OFF.
+    """
+
+    def __init__(
+        self, context: EndpointContext[C], make: Callable[[Instance], Endpoint[C, Any]]
+    ) -> None:
         self._context: Final = context
+        self._make: Final = make
         self.unavailable: Final = context.unavailable
-        self.endpoints: Final[dict[str, Endpoint]] = {}
-        self.retired: list[Endpoint] = []  # left the registry with calls in flight
+        self.endpoints: Final[dict[str, Endpoint[C, Any]]] = {}
+        self.retired: list[Endpoint[C, Any]] = []  # left the registry with calls in flight
 
-    def endpoint(self, instance: Instance) -> Endpoint:
+    def endpoint(self, instance: Instance) -> Endpoint[C, Any]:
         """Return the endpoint of an instance's address."""
         endpoint = self.endpoints.get(instance.address)
         if endpoint is None:
-            endpoint = Endpoint(instance, self._context)
+            endpoint = self._make(instance)
             self.endpoints[instance.address] = endpoint
         return endpoint
 
@@ -83,9 +92,9 @@ class Pool:
         for endpoint in self.endpoints.values():
             states["connecting"] += 1 if endpoint.is_connecting else 0
             states["backoff"] += 1 if endpoint.state == BACKING_OFF else 0
-            states["draining" if endpoint.state == DRAINING else "ready"] += len(endpoint.links)
+            states["draining" if endpoint.state == DRAINING else "ready"] += endpoint.open_links
         for endpoint in self.retired:
-            states["retired"] += len(endpoint.links)
+            states["retired"] += endpoint.open_links
         return states
 
     def close(self) -> None:

@@ -1,25 +1,16 @@
-"""The one place where a call ends: answered, refused, or given up with its consumer.
+"""The contract for ending calls; each protocol has its own words for it.
 
-Whatever the way, the call leaves every table it is in (deadlines, the provider connection's and
-the consumer connection's), is counted once, and a two-way call gets exactly one reply.
+Whatever the way, a call that ends leaves every table it is in, is counted once, and its consumer
+hears of it once if it waits for an answer.
 """
 
 from __future__ import annotations
 
-from typing import Final, final
+import logging
+from typing import Final, Generic, TypeVar
 
-from sidecar.model import outcome, reason
-from sidecar.protocol.dubbo.frame import (
-    STATUS_BAD_REQUEST,
-    STATUS_BAD_RESPONSE,
-    STATUS_SERVER_TIMEOUT,
-    Frame,
-    restamp,
-)
-from sidecar.protocol.dubbo.message import reply_outcome
-from sidecar.proxy import local_reply
-from sidecar.proxy.downstream import Call, Downstream
-from sidecar.proxy.timer import DeadlineTimer
+from sidecar.proxy.call import Call
+from sidecar.proxy.consumer import ConsumerLink
 from sidecar.telemetry import names
 from sidecar.telemetry.counters import (
     OTHER_METHOD_LABEL,
@@ -29,141 +20,64 @@ from sidecar.telemetry.counters import (
 )
 from sidecar.telemetry.names import Metric
 
-PROTOCOL: Final = "dubbo"  # the protocol label of the request metrics
+log = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=Call)
 
 
-@final
-class Settlement:
-    """Ends calls. ``no_provider_exception`` chooses the form of replies without provider."""
+class Settlement(Generic[C]):
+    """Ends the calls of one protocol, whose name is a metric label."""
 
-    def __init__(
-        self, timer: DeadlineTimer, counters: Counters, no_provider_exception: bool
-    ) -> None:
-        self._timer: Final = timer
-        self._no_provider_exception: Final = no_provider_exception
+    def __init__(self, protocol: str, counters: Counters) -> None:
+        self.protocol: Final = protocol
         self.counters: Final = counters
-        self._unknown: Final[MethodStats] = counters.method(
-            PROTOCOL, UNKNOWN_SERVICE_LABEL, OTHER_METHOD_LABEL
+        self.unknown: Final[MethodStats] = counters.method(
+            protocol, UNKNOWN_SERVICE_LABEL, OTHER_METHOD_LABEL
         )
 
     def count(self, metric: Metric, label: str = "") -> None:
         """Add one to a counter of the table of metrics."""
         self.counters.count(metric.name, label)
 
-    def answer(self, call: Call, frame: Frame, now: float) -> None:
-        """Pass a provider's reply on; the provider's session has forgotten the call already."""
-        if call.due_ms > 0 and now * 1000 >= call.due_ms:
-            # The consumer has given up: dubbo-go drops a connection for a late good answer.
-            self.count(names.LATE_REPLIES, "past_deadline")
-            self.time_out(call, now)
-        elif frame.oversize:
-            self.count(names.OVERSIZE, "response")
-            self.refuse(
-                call, STATUS_BAD_RESPONSE, reason.PAYLOAD_TOO_LARGE,
-                f"the reply has {frame.size} bytes", outcome.PROVIDER_ERROR, now,
-            )  # fmt: skip
-        else:
-            self._end(call, reply_outcome(frame), now)
-            call.downstream.reply(call, restamp(frame.raw, call.id8))
+    def count_unroutable(self, call: C, token: str) -> None:
+        """Count a call for which nothing is eligible.
 
-    def refuse(
-        self, call: Call, status: int, token: str, why: str, result: int, now: float
-    ) -> None:
-        """Reply with an error status; a one-way call is dropped and counted."""
-        if not call.is_two_way:
-            self._drop(call, token)
-            return
-        self._end(call, result, now)
-        data = local_reply.status_reply(call.id8, status, token, call.service_name, why)
-        call.downstream.reply(call, data)
-
-    def refuse_overload(self, call: Call, why: str, now: float) -> None:
-        """Reply that a cap is reached."""
-        if not call.is_two_way:
-            self._drop(call, reason.OVERLOADED)
-            return
-        self._end(call, outcome.REJECTED, now)
-        data = local_reply.overload_reply(call.id8, call.serialization, call.service_name, why)
-        call.downstream.reply(call, data)
-
-    def refuse_too_large(self, call: Call, limit: int, now: float) -> None:
-        """Refuse a request that its provider would not read."""
-        self.count(names.OVERSIZE, "request")
-        self.refuse(
-            call, STATUS_BAD_REQUEST, reason.PAYLOAD_TOO_LARGE,
-            f"the request has {call.size} bytes, the provider reads {limit}",
-            outcome.REJECTED, now,
-        )  # fmt: skip
-
-    def refuse_oversize(self, downstream: Downstream, frame: Frame) -> None:
-        """Refuse a request by its header; the reader throws its body away as it comes."""
-        self.count(names.OVERSIZE, "request")
-        self._refuse_frame(
-            downstream, frame, reason.PAYLOAD_TOO_LARGE, f"the request has {frame.size} bytes",
-            outcome.REJECTED,
-        )  # fmt: skip
-
-    def refuse_undecodable(self, downstream: Downstream, frame: Frame, why: str) -> None:
-        """Refuse a request whose service cannot be read."""
-        self._refuse_frame(downstream, frame, reason.BAD_REQUEST, why, outcome.CODEC_ERROR)
-
-    def _refuse_frame(
-        self, downstream: Downstream, frame: Frame, token: str, why: str, result: int
-    ) -> None:
-        if not frame.is_two_way:
-            self.count(names.ONEWAY_DROPPED, token)
-            return
-        self._unknown.settle(result, 0.0)
-        downstream.send(local_reply.status_reply(frame.id8, STATUS_BAD_REQUEST, token, "", why))
-
-    def refuse_unroutable(self, call: Call, token: str, now: float) -> None:
-        """Reply that no instance is eligible, and why."""
-        # Only names the registries know become labels; any text may come from the wire.
+        Only names the registries know become labels; any text may come from the wire.
+        """
         known = call.service.stats_label if call.service is not None else UNKNOWN_SERVICE_LABEL
         self.counters.no_provider(known, token)
-        if not call.is_two_way:
-            self._drop(call, token)
-            return
-        self._end(call, outcome.NO_PROVIDER, now)
-        data = local_reply.no_provider_reply(
-            call.id8, call.serialization, token, call.service_name, self._no_provider_exception
-        )
-        call.downstream.reply(call, data)
 
-    def time_out(self, call: Call, now: float) -> None:
-        """Reply that the deadline has passed."""
-        waited = int((now - call.started) * 1000)
-        self.refuse(
-            call, STATUS_SERVER_TIMEOUT, reason.TIMEOUT, f"no answer in {waited} ms",
-            outcome.TIMEOUT, now,
-        )  # fmt: skip
+    def consumer_ended(self, consumer: ConsumerLink) -> None:
+        """Count the end of a consumer's connection if it was this end that closed it."""
+        if consumer.closed_because:
+            log.warning("a consumer's connection was ended: %s", consumer.closed_because)
+            self.count(names.CONSUMERS_CLOSED, consumer.closed_because)
+            consumer.closed_because = ""
 
-    def cancel(self, call: Call, now: float) -> None:
-        """Give up a call whose consumer went away."""
-        if not call.is_done:
-            self._end(call, outcome.CANCELLED, now)
+    def refuse_unroutable(self, call: C, token: str, now: float) -> None:
+        """Answer that no instance is eligible, and why."""
+        raise NotImplementedError
 
-    def sent_one_way(self, call: Call) -> None:
-        """Note that a one-way call was written to a provider, which is all that happens to it."""
-        call.is_done = True
-        self._timer.remove(call)
-        self.count(names.ONEWAY_SENT)
+    def refuse_overload(self, call: C, why: str, now: float) -> None:
+        """Answer that a cap is reached."""
+        raise NotImplementedError
 
-    def _drop(self, call: Call, token: str) -> None:
-        call.is_done = True
-        call.frame = None
-        self._timer.remove(call)
-        self.count(names.ONEWAY_DROPPED, token)
+    def refuse_unreachable(self, call: C, whom: str, now: float) -> None:
+        """Answer that there is no connection to any instance that was tried."""
+        raise NotImplementedError
 
-    def _end(self, call: Call, result: int, now: float) -> None:
-        call.is_done = True
-        call.frame = None
-        self._timer.remove(call)
-        session = call.session
-        if session is not None:
-            session.take(call.upstream_id)
-            call.session = None
-        stats = call.stats
-        if stats is None:
-            stats = self._unknown
-        stats.settle(result, now - call.started)
+    def refuse_late(self, call: C, now: float) -> None:
+        """Answer that the sidecar is about to end."""
+        raise NotImplementedError
+
+    def lose(self, call: C, address: str, now: float) -> None:
+        """Answer that the connection broke on which the call had been sent."""
+        raise NotImplementedError
+
+    def time_out(self, call: C, now: float) -> None:
+        """Answer that the deadline has passed."""
+        raise NotImplementedError
+
+    def cancel(self, call: C, now: float) -> None:
+        """Give up a call whose consumer does not want an answer any more."""
+        raise NotImplementedError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from sidecar.model.service import ServiceKey
-from sidecar.settings.forms import parse_address
+from sidecar.settings.forms import parse_address, parse_listen_address
 from sidecar.settings.schema import Drain, Limits, Nearby, Registry, Services, Settings, Upstream
 
 
@@ -83,7 +83,7 @@ def check_settings(settings: Settings) -> Iterator[Finding]:
     """Find two servers on one address."""
     used: set[tuple[str, int]] = set()
     for listener in settings.listeners:
-        address = parse_address(listener.address)
+        address = parse_listen_address(listener.address)
         if address in used and address[1] != 0:
             yield Finding(("listeners",), f"two listeners on {listener.address}")
         used.add(address)

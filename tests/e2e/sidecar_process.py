@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +25,45 @@ consumer:
   parameters: {{zone: bj-a}}
 listeners:
   - {{protocol: dubbo, address: "127.0.0.1:{port}"}}
-registries:
+  - {{protocol: triple, address: "127.0.0.1:{triple}"}}
+{listeners}registries:
   - name: main
     url: "{registry}"
     coalesce: {coalesce}ms
     allow_networks: ["127.0.0.0/8"]
-services: {{preload: [org.example.peer.Greeter]}}
+services: {{preload: [{preload}]}}
 drain: {{grace: 10s, idle: 500ms}}
 admin: {{address: "127.0.0.1:{admin}"}}
-"""
+{sections}"""
 
 
 class SidecarProcess:
-    """A sidecar that is ready when the constructor returns."""
+    """A sidecar that is ready when the constructor returns.
 
-    def __init__(self, directory: Path, registry: str, port: int = 0) -> None:
+    ``preload`` names the services it watches from the start, ``listeners`` and ``sections`` are
+    further items of that list and further sections of its file.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        registry: str,
+        port: int = 0,
+        preload: Sequence[str] = ("org.example.peer.Greeter",),
+        listeners: str = "",
+        sections: str = "",
+    ) -> None:
         self.port = port or free_port()
+        self.triple_port = free_port()
         self._admin = f"http://127.0.0.1:{free_port()}"
         configuration = directory / f"sidecar-{self.port}.yaml"
         configuration.write_text(
             CONFIGURATION.format(
                 port=self.port,
+                triple=self.triple_port,
+                preload=", ".join(preload),
+                listeners=listeners,
+                sections=sections,
                 coalesce=int(COALESCE * 1000),
                 registry=registry,
                 admin=self._admin.rpartition(":")[2],
@@ -66,6 +85,11 @@ class SidecarProcess:
     def url(self) -> str:
         """The direct URL for consumers."""
         return f"dubbo://127.0.0.1:{self.port}"
+
+    @property
+    def triple(self) -> str:
+        """The address for Triple and gRPC consumers."""
+        return f"127.0.0.1:{self.triple_port}"
 
     def _is_ready(self) -> bool:
         if self._process.poll() is not None:

@@ -87,7 +87,10 @@ class Receiver(Protocol):
         """Hear the answer to a PING of ours."""
 
     def on_settings(self) -> None:
-        """Hear that the peer's settings came: ``max_streams`` may have changed."""
+        """Hear that the peer's settings came: ``max_streams`` and its windows may have changed."""
+
+    def on_window(self, stream_id: int) -> None:
+        """Hear that the peer takes more of a stream, or of all streams (0)."""
 
 
 @final
@@ -360,7 +363,9 @@ class Session:
             receiver.on_trailers(event.stream_id, event.headers)
         elif kind is _Reset:
             self._reset_by_peer = event.stream_id
-        elif kind is not _WindowUpdated:
+        elif kind is _WindowUpdated:
+            receiver.on_window(event.stream_id)
+        else:
             self._dispatch_rare(event, receiver)
 
     def _dispatch_rare(self, event: Any, receiver: Receiver) -> None:

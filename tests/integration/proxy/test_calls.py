@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from sidecar.model.protocol import DUBBO
 from sidecar.settings.schema import Limits, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import frame, heartbeat, heartbeat_reply, readonly, reply, request
@@ -207,7 +208,7 @@ async def test_fc_61_one_way_calls_to_a_slow_reader_are_bounded(worlds):
         consumer.send(raw * 100)
         await asyncio.sleep(0)
     await eventually(lambda: world.count("sidecar_oneway_dropped_total", "OVERLOADED") > 1000)
-    (upstream,) = world.plane._pool.endpoints[provider.address].links
+    (upstream,) = world.plane._dubbo._pool.endpoints[provider.address].links
     assert upstream.queued_bytes < 200_000
     link.transport.resume_reading()
     await eventually(lambda: upstream.queued_bytes == 0)
@@ -339,7 +340,7 @@ async def test_a_provider_that_refuses_is_passed_over_silently(world):
     consumer = await world.serve(dead, alive)
     replies = await asyncio.gather(*[consumer.call() for _ in range(50)])
     assert {each.value for each in replies} == {"alive"}
-    assert world.plane.unavailable == {dead.address: 2}
+    assert world.plane.unavailable(DUBBO) == {dead.address: 2}
 
 
 async def test_fc_17_a_host_name_that_does_not_resolve_is_passed_over(world):
@@ -356,7 +357,7 @@ async def test_fc_17_a_host_name_that_does_not_resolve_is_passed_over(world):
     consumer = await world.consumer()
     for _ in range(20):
         assert (await consumer.call()).value == "alive"
-    assert alive.address not in world.plane.unavailable
+    assert alive.address not in world.plane.unavailable(DUBBO)
 
 
 async def test_connection_refused_everywhere_is_80_and_a_restart_is_noticed(world):
@@ -369,7 +370,7 @@ async def test_connection_refused_everywhere_is_80_and_a_restart_is_noticed(worl
     await provider.start(provider.port)
     await asyncio.sleep(0.15)
     assert (await consumer.call()).status == 20
-    assert world.plane.unavailable == {}
+    assert world.plane.unavailable(DUBBO) == {}
 
 
 async def test_the_first_call_of_a_service_waits_for_its_list(world):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from sidecar.model.errors import SidecarError
+from sidecar.model.protocol import DUBBO
 from sidecar.model.service import ServiceKey
 from sidecar.proxy.plane import DataPlane
 from sidecar.settings.schema import Drain, Limits, Listener, Settings, Timeouts, Upstream
@@ -194,7 +195,7 @@ async def test_a_connect_that_takes_too_long_fails(worlds):
         consumer = await world.consumer()
         for _ in range(10):
             assert (await consumer.call()).value == "alive"
-        assert world.plane.unavailable == {f"127.0.0.1:{port}": 2}
+        assert world.plane.unavailable(DUBBO) == {f"127.0.0.1:{port}": 2}
         assert world.count("sidecar_connect_failures_total") >= 1
         assert world.plane.connect_error(f"127.0.0.1:{port}") == "timed out"
         assert world.plane.connect_error("127.0.0.1:1") == ""
@@ -206,11 +207,11 @@ async def test_whatever_goes_wrong_while_connecting_the_address_is_not_lost(worl
     provider = await world.provider()
     consumer = await world.serve(provider)
     with monkeypatch.context() as patch:
-        patch.setattr(world.plane._connector, "_loop", _BrokenLoop())
+        patch.setattr(world.plane._dubbo._connector, "_loop", _BrokenLoop())
         failed = await consumer.call()
     assert (failed.status, failed.message.split()[0]) == (80, "CONNECT_FAILED")
     assert "out of handles" in world.plane.connect_error(provider.address)
-    await eventually(lambda: not world.plane.unavailable)
+    await eventually(lambda: not world.plane.unavailable(DUBBO))
     assert (await consumer.call()).status == 20
 
 
@@ -223,7 +224,7 @@ async def test_housekeeping_goes_on_after_a_defect(worlds, monkeypatch):
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: errors.append(context))
     with monkeypatch.context() as patch:
-        patch.setattr(world.plane, "_pool", None)
+        patch.setattr(world.plane._dubbo, "_pool", None)
         await eventually(lambda: errors)
     loop.set_exception_handler(None)
     await eventually(lambda: not provider.open_links)
@@ -231,9 +232,12 @@ async def test_housekeeping_goes_on_after_a_defect(worlds, monkeypatch):
 
 async def test_a_clock_that_is_set_forward_is_followed(worlds, monkeypatch):
     world = await worlds(upstream=Upstream(idle_close=Duration(0.1)))
-    before = world.plane._forwarder._wall_offset_ms
-    monkeypatch.setattr(world.plane, "_wall", lambda: time.time() + 3600.0)
-    await eventually(lambda: world.plane._forwarder._wall_offset_ms > before + 3_599_000)
+    engine = world.plane._dubbo
+    surroundings = engine.walk.surroundings
+    before = surroundings.wall_offset_ms
+    ahead = engine._tools._replace(wall=lambda: time.time() + 3600.0)
+    monkeypatch.setattr(engine, "_tools", ahead)
+    await eventually(lambda: surroundings.wall_offset_ms > before + 3_599_000)
 
 
 async def test_warm_connections_stand_before_the_first_call(worlds):
@@ -294,7 +298,7 @@ async def test_dialling_one_s_own_end_is_no_connection(world, monkeypatch):
     provider = await world.provider()
     consumer = await world.serve(provider)
     assert (await consumer.call()).status == 80
-    assert world.plane.unavailable == {provider.address: 2}
+    assert world.plane.unavailable(DUBBO) == {provider.address: 2}
 
 
 def test_instances_of_a_test_are_plain():

@@ -5,22 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sidecar.model.service import ServiceKey
-from sidecar.protocol.dubbo.frame import FrameReader
-from sidecar.protocol.dubbo.message import RequestReader
-from sidecar.proxy.downstream import Call
-from sidecar.proxy.policy import LONGEST_MS, CallPolicies
+from sidecar.proxy.policy import CallPolicies
 from sidecar.settings.schema import ServiceOverride, Services, Settings, Timeouts
 from sidecar.settings.units import Duration
-from tests.fixtures import dubbo_frames
-from tests.fixtures.proxy_rig import Rig
 from tests.fixtures.services import instance
 
 SERVICE = "com.x.Demo:1.0.0"
-
-
-def call(**attachments):
-    (frame,) = FrameReader(10**6).feed(dubbo_frames.request(1, **attachments))
-    return Call(Rig().consumer().protocol, frame, RequestReader().read(frame), 1000.0)
 
 
 def policies(call_timeout=0.0, **overrides):
@@ -37,46 +27,43 @@ def provider(**values):
 
 
 @pytest.mark.parametrize(
-    ("attachments", "values", "expected"),
+    ("values", "expected"),
     [
-        ({"timeout": "700"}, {"timeout_ms": 500, "method_timeouts": {"hi": 400}}, 700),
-        ({}, {"timeout_ms": 500, "method_timeouts": {"hi": 400}}, 400),
-        ({}, {"timeout_ms": 500, "method_timeouts": {"other": 400}}, 500),
-        ({}, {"timeout_ms": 500, "method_timeouts": {"hi": 0}}, 500),
-        ({"timeout": "0"}, {"timeout_ms": 500}, 500),
-        ({}, {}, 2000),
+        ({"timeout_ms": 500, "method_timeouts": {"hi": 400}}, 400),
+        ({"timeout_ms": 500, "method_timeouts": {"other": 400}}, 500),
+        ({"timeout_ms": 500, "method_timeouts": {"hi": 0}}, 500),
+        ({"timeout_ms": 500}, 500),
+        ({}, 2000),
     ],
 )
-def test_consumer_then_provider_then_configuration(attachments, values, expected):
+def test_provider_then_configuration(values, expected):
     policy = policies(5.0, timeout=Duration(2.0))
-    assert policy.apply(call(**attachments), SERVICE, provider(**values)) == expected
+    assert policy.limit_ms(SERVICE, "hi", provider(**values)) == expected
 
 
 def test_a_service_without_override_has_the_general_limit():
-    assert policies(5.0, timeout=Duration(2.0)).apply(call(), "other", provider()) == 5000
+    assert policies(5.0, timeout=Duration(2.0)).limit_ms("other", "hi", provider()) == 5000
 
 
 def test_an_override_without_timeout_keeps_the_general_limit():
-    assert policies(5.0, idempotent=["hi"]).apply(call(), SERVICE, provider()) == 5000
+    assert policies(5.0, idempotent=["hi"]).limit_ms(SERVICE, "hi", provider()) == 5000
 
 
-def test_a_call_that_nobody_limits_ends_after_ten_minutes():
-    assert CallPolicies(Settings()).apply(call(), SERVICE, provider()) == LONGEST_MS == 600_000
-    policy = policies(5.0, timeout=Duration(0.0))
-    assert policy.apply(call(), SERVICE, provider()) == LONGEST_MS
+def test_nobody_may_limit_a_call():
+    assert CallPolicies(Settings()).limit_ms(SERVICE, "hi", provider()) == 0
+    assert policies(5.0, timeout=Duration(0.0)).limit_ms(SERVICE, "hi", provider()) == 0
 
 
 def test_only_listed_methods_are_idempotent():
     policy = policies(idempotent=["hi", "bye"])
-    listed, other = call(), call(interface="com.x.Demo")
-    policy.apply(listed, SERVICE, provider())
-    policy.apply(other, "com.x.Other", provider())
-    assert listed.is_idempotent
-    assert not other.is_idempotent
+    assert policy.is_idempotent(SERVICE, "hi")
+    assert not policy.is_idempotent(SERVICE, "other")
+    assert not policy.is_idempotent("com.x.Other", "hi")
+    assert not CallPolicies(Settings()).is_idempotent(SERVICE, "hi")
 
 
 def test_keys_are_compared_in_their_short_form():
     settings = Settings(
         services=Services(overrides={"com.x.Demo:0.0.0": ServiceOverride(timeout=Duration(2.0))})
     )
-    assert CallPolicies(settings).apply(call(), "com.x.Demo", provider()) == 2000
+    assert CallPolicies(settings).limit_ms("com.x.Demo", "hi", provider()) == 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.protocol.dubbo.frame import FrameReader
 from sidecar.protocol.dubbo.message import RequestReader
-from sidecar.proxy.downstream import Call
+from sidecar.proxy.dubbo.downstream import DubboCall
 from sidecar.proxy.waiting import WaitingCalls
 from tests.fixtures import dubbo_frames
 from tests.fixtures.proxy_rig import Rig
@@ -12,7 +12,7 @@ from tests.fixtures.proxy_rig import Rig
 
 def call(number=1, argument="bob"):
     (frame,) = FrameReader(10**6).feed(dubbo_frames.request(number, argument=argument))
-    return Call(Rig().consumer().protocol, frame, RequestReader().read(frame), 1000.0)
+    return DubboCall(Rig().consumer().protocol, frame, RequestReader().read(frame), 1000.0)
 
 
 def test_hands_out_by_service_oldest_first():

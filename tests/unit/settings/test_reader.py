@@ -71,7 +71,8 @@ zzz: 1
         "f.yaml:17:14: the environment variable LEVEL is not set and ${LEVEL} has no default",
         "f.yaml:18:7: no value; give one or remove the key",
         "f.yaml:19:1: unknown key 'zzz'; known are consumer, listeners, registries, services,"
-        " routing, balancer, no_provider_reply, timeouts, upstream, limits, drain, admin, log",
+        " routing, balancer, no_provider_reply, timeouts, upstream, http2, limits, drain, admin,"
+        " log",
     ]
 
 
@@ -80,8 +81,6 @@ zzz: 1
     [
         ("isolation: {enabled: true}\n", "does not have isolation of unhealthy instances"),
         ("routing: {virtual_group: {}}\n", "does not have virtual grouping"),
-        ('listeners: [{protocol: triple, address: "h:1"}]\n', "'triple' is not in this version"),
-        ('listeners: [{protocol: tri, address: "h:1"}]\n', "'tri' is not in this version"),
         ("balancer: leastactive\n", "'leastactive' is not in this version"),
         ("routing: {nearby: {mode: spill}}\n", "'spill' is not in this version"),
     ],

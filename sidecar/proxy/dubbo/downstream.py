@@ -11,53 +11,46 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, final
 
-from sidecar.dispatch.directory import Service
-from sidecar.model.instance import Instance
 from sidecar.protocol.dubbo.frame import Frame, FrameReader
 from sidecar.protocol.dubbo.message import RequestHead
 from sidecar.protocol.dubbo.reply import heartbeat_reply
 from sidecar.protocol.dubbo.session import ClientSession, ServerSession
-from sidecar.proxy.link import LARGE_READ, FlushQueue, Link
-from sidecar.resilience.deadlines import Timed
-from sidecar.telemetry.counters import MethodStats
+from sidecar.proxy.call import Call
+from sidecar.proxy.consumer import ConsumerLink
+from sidecar.proxy.link import LARGE_READ, FlushQueue
 
 
 @final
-class Call(Timed):
+class DubboCall(Call):
     """One request of a consumer, from its arrival until it is answered or given up.
 
     ``frame`` is dropped once the call was written to a provider, unless it may be sent again.
-    Times are in seconds of a monotonic clock, ``due_ms`` in milliseconds of the same clock.
     """
 
     def __init__(self, downstream: Downstream, frame: Frame, head: RequestHead, now: float) -> None:
-        super().__init__()
+        name = head.service if head.is_readable else downstream.default_service
+        super().__init__(name, head.method, head.timeout_ms, now)
         self.downstream: Final = downstream
         self.head: Final = head
         self.id8: Final = frame.id8
         self.serialization: Final = frame.serialization
         self.size: Final = frame.size
         self.is_two_way: Final = frame.is_two_way
-        self.started: Final = now
-        self.service_name: Final = head.service if head.is_readable else downstream.default_service
         self.frame: Frame | None = frame
-        self.service: Service | None = None
-        self.stats: MethodStats | None = None
-        self.instance: Instance | None = None  # the choice of the attempt under way
-        self.session: ClientSession[Call] | None = None  # where it waits under upstream_id
+        self.session: ClientSession[DubboCall] | None = None  # where it waits under upstream_id
         self.upstream_id: bytes = b""
-        self.tried: list[str] | None = None  # addresses that failed this call
         self.is_idempotent = False
         self.is_resent = False
-        self.has_overflowed = False
-        self.is_done = False
 
-    def leave(self, address: str) -> None:
-        """Note an address this call must not be given to again."""
-        if self.tried is None:
-            self.tried = [address]
-        else:
-            self.tried.append(address)
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the consumer waits for an answer."""
+        return self.is_two_way
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that are kept while the call cannot leave; 0 when there is nothing to send."""
+        return 0 if self.frame is None else len(self.frame.raw)
 
 
 class RequestHandler:
@@ -73,7 +66,7 @@ class RequestHandler:
 
 
 @final
-class Downstream(Link):
+class Downstream(ConsumerLink):
     """The protocol object of one consumer connection."""
 
     def __init__(
@@ -82,22 +75,21 @@ class Downstream(Link):
         queue: FlushQueue,
         clock: Callable[[], float],
         reader: FrameReader,
-        session: ServerSession[Call],
+        session: ServerSession[DubboCall],
         max_buffer: int,
         default_service: str,
     ) -> None:
-        super().__init__(queue)
+        super().__init__(queue, clock)
         self._handler: Final = handler
-        self._clock: Final = clock
         self._reader: Final = reader
         self._max_buffer: Final = max_buffer
         self.session: Final = session
         self.default_service: Final = default_service
-        self.last_request = 0.0
-        self.stalled_since = 0.0  # 0 while the consumer reads all there is
-        self._unread = 0  # what the transport still held at the last look, while it is stalled
-        self.is_leaving = False  # close when nothing is in flight any more
-        self.closed_because = ""  # word of the counter, when this end closed it
+
+    @property
+    def inflight(self) -> int:
+        """The number of two-way calls that are not answered yet."""
+        return len(self.session)
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start with a connected transport."""
@@ -105,7 +97,7 @@ class Downstream(Link):
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
-        now = self._clock()
+        now = self.clock()
         reader = self._reader
         for frame in reader.feed(data):
             if not frame.is_event and frame.is_request:
@@ -124,19 +116,7 @@ class Downstream(Link):
         self.leave()
         return not self.is_closed
 
-    def close(self) -> None:
-        """Write what is queued and end the connection; how long that takes is watched."""
-        if self.stalled_since == 0:
-            self.stalled_since = self._clock()
-        super().close()
-
-    def leave(self) -> None:
-        """Close the connection as soon as no call is in flight on it."""
-        self.is_leaving = True
-        if not self.session.calls:
-            self.close()
-
-    def reply(self, call: Call, data: bytes) -> None:
+    def reply(self, call: DubboCall, data: bytes) -> None:
         """Queue the reply that ends a call."""
         self.session.release(call)
         self.send(data)
@@ -149,7 +129,7 @@ class Downstream(Link):
     def pause_writing(self) -> None:
         """Stop reading from a consumer that does not read."""
         super().pause_writing()
-        self.stalled_since = self._clock()
+        self.stalled_since = self.clock()
         if self.transport is not None:
             self.transport.pause_reading()
 
@@ -165,21 +145,9 @@ class Downstream(Link):
         if not self.is_write_paused:
             super().resume_reading()
 
-    def check(self, now: float, stall: float) -> None:
-        """End a connection whose consumer has read nothing for ``stall`` seconds."""
-        if self.stalled_since == 0 or self.transport is None:
-            return
-        unread = self.transport.get_write_buffer_size()
-        if unread < self._unread:
-            self.stalled_since = now  # slow, but it reads
-        elif self.stalled_since <= now - stall:
-            self.closed_because = self.closed_because or "stalled"
-            self.abort()
-        self._unread = unread
-
     def connection_lost(self, error: Exception | None) -> None:
         """Give up the calls of this consumer."""
         self.is_closed = True
         self.transport = None
         self.take_parts()
-        self._handler.consumer_lost(self, self._clock())
+        self._handler.consumer_lost(self, self.clock())

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.model import outcome
 from sidecar.model.service import ServiceKey
-from sidecar.proxy.forwarder import MAX_ATTEMPTS
+from sidecar.proxy.walk import MAX_ATTEMPTS
 from sidecar.settings.schema import Consumer, Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import FASTJSON2, error, frame, heartbeat, reply, request
@@ -390,11 +390,11 @@ def test_the_first_call_asks_for_its_service_and_waits():
     consumer.send(request(1), request(2))
     rig.consumer().send(request(1))
     assert rig.resolved == [SERVICE], "concurrent calls share one subscription"
-    assert len(rig.forwarder.waiting) == 3
+    assert len(rig.walk.waiting) == 3
     rig.services.publish(20880)
     rig.wake(SERVICE)
     assert len(rig.open().frames()) == 3
-    assert len(rig.forwarder.waiting) == 0
+    assert len(rig.walk.waiting) == 0
 
 
 def test_a_service_that_is_known_by_the_end_of_the_question_does_not_wait():
@@ -423,7 +423,7 @@ def test_a_spurious_wake_lets_the_calls_wait_on():
     consumer.send(request(1))
     rig.loop.advance(2.0)
     rig.wake(SERVICE)
-    assert len(rig.forwarder.waiting) == 1
+    assert len(rig.walk.waiting) == 1
     rig.loop.advance(1.1)
     assert consumer.frame().status == 60, "the time before the wake counts"
     rig.assert_empty()
@@ -496,7 +496,7 @@ def test_without_on_demand_a_listed_service_is_waited_for():
     rig = Rig(services=Services(on_demand=False))
     rig.services.watch()
     rig.consumer().send(request(1))
-    assert len(rig.forwarder.waiting) == 1
+    assert len(rig.walk.waiting) == 1
 
 
 # Consumers that go away
@@ -549,7 +549,7 @@ def test_a_turn_in_which_all_queued_calls_were_given_up_writes_nothing():
 def test_a_closing_forwarder_refuses_new_calls():
     rig, consumer, (provider,) = connected(20880)
     consumer.send(request(1))
-    rig.forwarder.is_closing = True
+    rig.surroundings.is_closing = True
     consumer.send(request(2), heartbeat(3))
     refused, alive = consumer.frames()
     assert refused.status == 100
@@ -579,9 +579,9 @@ def test_warm_up_follows_a_clock_that_is_set_forward_and_not_one_that_is_set_bac
 
     providers = []
     assert share_of_young() < 0.05, "it seems to start in the future"
-    rig.forwarder.set_wall_offset(EPOCH + 3600.0 - rig.loop.now)
+    rig.surroundings.set_wall_offset(EPOCH + 3600.0 - rig.loop.now)
     assert share_of_young() > 0.4
-    rig.forwarder.set_wall_offset(EPOCH - rig.loop.now)
+    rig.surroundings.set_wall_offset(EPOCH - rig.loop.now)
     assert share_of_young() > 0.4
 
 
@@ -694,3 +694,21 @@ def test_an_idempotent_method_is_sent_once_more_after_a_lost_connection():
     assert answer.status == 35
     assert rig.outcomes() == {"connection_lost": 1}
     rig.assert_empty()
+
+
+@pytest.mark.parametrize(
+    ("attachments", "limit"),
+    [({"timeout": "700"}, 700), ({"timeout": "0"}, 600_000), ({}, 600_000)],
+)
+def test_the_consumer_s_limit_counts_and_one_that_nobody_limits_ends_after_ten_minutes(
+    attachments, limit
+):
+    rig = Rig()
+    consumer = rig.consumer()
+    rig.services.publish(20880)
+    consumer.send(request(1, **attachments))
+    rig.open()
+    rig.loop.advance((limit - 1) / 1000)
+    assert consumer.frames() == []
+    rig.loop.advance(0.1)
+    assert consumer.frame().status == 31

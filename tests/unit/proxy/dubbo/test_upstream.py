@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.proxy.dubbo.upstream import MAX_QUEUED_PARTS
 from sidecar.proxy.link import LARGE_READ
-from sidecar.proxy.upstream import MAX_QUEUED_PARTS
 from sidecar.settings.schema import Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import (

@@ -346,7 +346,7 @@ def test_closing_ends_connections_and_timers():
     provider = rig.open()
     rig.refuse()
     consumer.frames()
-    rig.forwarder.is_closing = True
+    rig.surroundings.is_closing = True
     rig.pool.close()
     rig.timer.stop()
     assert provider.is_closed

@@ -7,8 +7,8 @@ import pytest
 from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.frame import FrameReader
 from sidecar.protocol.dubbo.message import RequestReader
-from sidecar.proxy.downstream import Call
-from sidecar.proxy.extras import outgoing
+from sidecar.proxy.dubbo.downstream import DubboCall
+from sidecar.proxy.dubbo.extras import outgoing
 from tests.fixtures import dubbo_frames
 from tests.fixtures.dubbo_frames import Received, text
 from tests.fixtures.proxy_rig import Rig
@@ -18,7 +18,7 @@ from tests.fixtures.services import SERVICE, instance
 def sent(default_tag="", raw=None, **values):
     """What goes out for a call to an instance with these values."""
     (frame,) = FrameReader(10**6).feed(raw or dubbo_frames.request(7))
-    call = Call(Rig().consumer().protocol, frame, RequestReader().read(frame), 1000.0)
+    call = DubboCall(Rig().consumer().protocol, frame, RequestReader().read(frame), 1000.0)
     call.instance = instance(20880, ServiceKey.parse(SERVICE), **values)
     return Received(outgoing(call, frame, default_tag))
 

@@ -11,10 +11,10 @@ from sidecar.model.instance import Instance
 from sidecar.model.service import NO_VERSION
 from sidecar.protocol.dubbo.frame import Frame
 from sidecar.protocol.dubbo.message import RequestHead, append_attachments
-from sidecar.proxy.downstream import Call
+from sidecar.proxy.dubbo.downstream import DubboCall
 
 
-def outgoing(call: Call, frame: Frame, default_tag: str) -> bytes:
+def outgoing(call: DubboCall, frame: Frame, default_tag: str) -> bytes:
     """Return the frame of a call for its chosen instance, still under the consumer's id."""
     head = call.head
     instance = call.instance

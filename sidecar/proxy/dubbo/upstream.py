@@ -12,16 +12,20 @@ import logging
 from collections.abc import Callable
 from typing import Final, final
 
+from mypy_extensions import trait
+
 from sidecar.model import reason
 from sidecar.protocol.dubbo.frame import STATUS_BAD_REQUEST, Frame, FrameReader, restamp
 from sidecar.protocol.dubbo.message import READONLY, WRITEABLE, event_kind
 from sidecar.protocol.dubbo.reply import heartbeat_reply, heartbeat_request
-from sidecar.protocol.dubbo.session import ASK, DEAD, ClientSession, Liveness
-from sidecar.proxy import local_reply
-from sidecar.proxy.downstream import Call
-from sidecar.proxy.extras import outgoing
-from sidecar.proxy.link import LARGE_READ, FlushQueue, Link
-from sidecar.proxy.settlement import Settlement
+from sidecar.protocol.dubbo.session import ClientSession
+from sidecar.proxy.dubbo import local_reply
+from sidecar.proxy.dubbo.downstream import DubboCall
+from sidecar.proxy.dubbo.extras import outgoing
+from sidecar.proxy.dubbo.settlement import DubboSettlement
+from sidecar.proxy.endpoint import ProviderLink
+from sidecar.proxy.link import LARGE_READ, FlushQueue
+from sidecar.resilience.liveness import ASK, DEAD, Liveness
 from sidecar.telemetry import names
 
 log = logging.getLogger(__name__)
@@ -30,11 +34,9 @@ log = logging.getLogger(__name__)
 MAX_QUEUED_PARTS: Final = 16_384
 
 
+@trait
 class UpstreamOwner:
-    """What a provider connection reports to the holder of its ``address``."""
-
-    def __init__(self, address: str) -> None:
-        self.address: Final = address
+    """What a provider connection reports to the holder of its address."""
 
     def lost(self, link: Upstream, now: float) -> None:
         """Take a connection out of use that must not get another call."""
@@ -46,32 +48,32 @@ class UpstreamOwner:
 
 
 @final
-class Upstream(Link):
+class Upstream(ProviderLink):
     """The protocol object of one provider connection."""
 
     def __init__(
         self,
         owner: UpstreamOwner,
+        address: str,
         queue: FlushQueue,
         clock: Callable[[], float],
-        settlement: Settlement,
+        settlement: DubboSettlement,
         reader: FrameReader,
         liveness: Liveness,
         max_buffer: int,
         default_tag: str,
     ) -> None:
-        super().__init__(queue)
+        super().__init__(queue, liveness.last_read)
         self._owner: Final = owner
+        self._address: Final = address
         self._clock: Final = clock
         self._settlement: Final = settlement
         self._reader: Final = reader
         self._max_buffer: Final = max_buffer
         self._default_tag: Final = default_tag
-        self._senders: list[Call | None] = []  # for each queued part, the call it belongs to
+        self._senders: list[DubboCall | None] = []  # for each queued part, the call it belongs to
         self.liveness: Final = liveness
-        self.session: Final[ClientSession[Call]] = ClientSession()
-        self.last_call = liveness.last_read
-        self.closed_because = "peer"  # word of the counter
+        self.session: Final[ClientSession[DubboCall]] = ClientSession()
 
     @property
     def is_stuffed(self) -> bool:
@@ -94,7 +96,7 @@ class Upstream(Link):
         """Start with a connected transport."""
         self.open(transport)
 
-    def forward(self, call: Call, now: float) -> None:
+    def forward(self, call: DubboCall, now: float) -> None:
         """Queue a call that has its instance and its frame."""
         frame = call.frame
         if frame is None:
@@ -127,7 +129,7 @@ class Upstream(Link):
             self._senders = []
         super().flush()
 
-    def _leave(self, call: Call, index: int) -> None:
+    def _leave(self, call: DubboCall, index: int) -> None:
         if call.is_done:
             self.parts[index] = b""
         elif not call.is_two_way:
@@ -144,9 +146,9 @@ class Upstream(Link):
         """
         return size * len(self.session) <= self._max_buffer
 
-    def take_unsent(self) -> list[Call]:
+    def take_unsent(self) -> list[DubboCall]:
         """Hand out the calls that are still queued here, oldest first, and forget them."""
-        calls: list[Call] = []
+        calls: list[DubboCall] = []
         kept: list[bytes] = []
         for part, call in zip(self.take_parts(), self._senders, strict=True):
             if call is None:
@@ -214,7 +216,7 @@ class Upstream(Link):
 
     def _give_up(self, why: str, now: float) -> None:
         self.closed_because = why
-        log.warning("the connection to %s is given up: %s", self._owner.address, why)
+        log.warning("the connection to %s is given up: %s", self._address, why)
         self._owner.lost(self, now)
         self.abort()
 

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.model import reason
-from sidecar.proxy.local_reply import (
-    NO_PROVIDER_TEXTS,
+from sidecar.proxy.dubbo.local_reply import (
     no_provider_reply,
     overload_reply,
-    reply_text,
     status_reply,
 )
 from tests.fixtures.dubbo_frames import Received
 
 ID = bytes(range(8))
-
-
-def test_begins_with_the_token_and_names_the_service():
-    assert reply_text("TIMEOUT", "com.x.Demo", "no answer") == "TIMEOUT com.x.Demo: no answer"
-    assert reply_text("BAD_REQUEST", "", "no method name") == "BAD_REQUEST: no method name"
 
 
 def test_a_status_reply_carries_one_hessian2_string():
@@ -50,9 +42,5 @@ def test_an_overload_is_not_an_invitation_to_try_again():
     assert (other.status, other.message) == (100, "OVERLOADED s: too many")
 
 
-def test_every_reason_why_nothing_is_eligible_has_words():
-    later = {"TIMEOUT", "CONNECT_FAILED", "CONNECTION_LOST", "OVERLOADED", "PAYLOAD_TOO_LARGE",
-             "BAD_REQUEST", "UNSUPPORTED", "SHUTTING_DOWN"}  # fmt: skip
-    tokens = {value for name, value in vars(reason).items() if name.isupper()}
-    assert tokens - later == set(NO_PROVIDER_TEXTS)
+def test_a_reason_without_words_is_told_all_the_same():
     assert Received(no_provider_reply(ID, 2, "NEW_TOKEN", "s", False)).message.startswith("NEW_")

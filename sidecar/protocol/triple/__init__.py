@@ -1,0 +1,1 @@
+"""Triple, gRPC and their REST form: request heads, deadlines, edits, replies made here, endings."""

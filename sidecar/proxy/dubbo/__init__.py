@@ -1,0 +1,1 @@
+"""The Dubbo TCP side of the data plane."""
