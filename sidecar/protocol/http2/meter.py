@@ -157,6 +157,7 @@ class FrameMeter:
         self._rest = size
         if size > frames.MAX_FRAME_SIZE:
             self._is_passed_on = True
+            return ""
         if kind == frames.DATA and (size > 0 or flags & frames.END_STREAM):
             return ""
         if kind == frames.HEADERS:
