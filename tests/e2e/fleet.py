@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.peers import (
+    INTERFACE,
     VERSIONS,
     Consumer,
     ProviderHost,
@@ -19,7 +20,8 @@ from tests.e2e.peers import (
 from tests.e2e.sidecar_process import COALESCE, SidecarProcess
 from tests.fixtures.zookeeper import ZooKeeperServer
 
-INTERFACE = "org.example.peer.Greeter"
+DIRECT, SIDECAR = "direct", "sidecar"
+"""The two ways of a call that must give the same outcome."""
 
 
 class JavaPeers:
@@ -82,29 +84,31 @@ class Fleet:
         self.zookeeper = zookeeper
         self.sidecar = sidecar
         self.registry = f"zookeeper://{zookeeper.hosts}"
-        self._ports = {version: free_port() for version in VERSIONS}
+        self._ports: dict[tuple[Version, object], int] = {}
         self._changed_at = 0.0
 
     def offer(self, version: Version, name: str, /, **words: object) -> int:
         """Register a service of the version's provider process once and return its port.
 
-        Unless a port is given, the services of one process share one, as they do in real life.
+        Unless a port is given, the services of one process and protocol share one, as they do in
+        real life.
         """
-        words.setdefault("port", self._ports[version])
+        if "port" not in words:
+            words["port"] = self._ports.setdefault((version, words.get("protocol")), free_port())
         port, is_new = self.peers.offer(version, name, registry=self.registry, **words)
         if is_new:
             self._changed_at = time.monotonic()
         return port
 
-    def wait_known(self) -> None:
+    def wait_known(self, interface: str = INTERFACE) -> None:
         """Wait until the sidecar has read what the registry lists.
 
         Equal numbers alone would not do: one name may have gone while another came.
         """
-        path = f"/dubbo/{INTERFACE}/providers"
+        path = f"/dubbo/{interface}/providers"
         time.sleep(max(0.0, self._changed_at + 2 * COALESCE - time.monotonic()))
         wait_until(
-            lambda: self.sidecar.listed(INTERFACE) == len(self.zookeeper.admin.get_children(path)),
+            lambda: self.sidecar.listed(interface) == len(self.zookeeper.admin.get_children(path)),
             what="the sidecar has read every name",
         )
 
@@ -112,6 +116,35 @@ class Fleet:
         """Return the version's reference through the sidecar for these words."""
         self.wait_known()
         return self.peers.reference(version, self.sidecar.url + query, **words)
+
+    def triple(
+        self, via: str, caller: Version, callee: Version, name: str, /, **words: object
+    ) -> Reference:
+        """Offer a Triple service under a name that is its group as well; return a reference to it.
+
+        Words that begin with ``offer_`` are for the provider, the others for the consumer.
+        """
+        interface = str(words.get("interface", INTERFACE))
+        offered: dict[str, object] = {"interface": interface, "protocol": "tri", "group": name}
+        asked: dict[str, object] = {"group": name}
+        for key, word in words.items():
+            own = key.removeprefix("offer_")
+            (asked if own == key else offered)[own] = word
+        return self.triple_to(via, caller, self.offer(callee, name, **offered), **asked)
+
+    def triple_to(self, via: str, caller: Version, port: int, /, **words: object) -> Reference:
+        """Return a Triple reference to a provider's port, or to the sidecar instead."""
+        url = f"tri://127.0.0.1:{port}"
+        if via == SIDECAR:
+            self.wait_known(str(words.get("interface", INTERFACE)))
+            url = self.sidecar.triple_url
+        return self.peers.reference(caller, url, **words)
+
+    def write_down(self, version: Version, name: str, /, **words: object) -> None:
+        """Offer a service that is in no ZooKeeper and write its URL into the file registry."""
+        port, is_new = self.peers.offer(version, name, **words)
+        if is_new:
+            self.sidecar.write_down(f"{words['protocol']}://127.0.0.1:{port}/{INTERFACE}?group={words['group']}")
 
 
 def others(version: Version) -> list[Version]:

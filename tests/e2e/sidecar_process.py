@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.peers import environment, free_port, wait_until
+from tests.e2e.peers import INTERFACE, MENU, STREAMS, TEA, environment, free_port, wait_until
 
 START_LIMIT = 20.0
 END_LIMIT = 40.0
@@ -29,7 +29,10 @@ registries:
     url: "{registry}"
     coalesce: {coalesce}ms
     allow_networks: ["127.0.0.0/8"]
-services: {{preload: [org.example.peer.Greeter]}}
+  - name: written
+    url: "file://{file}"
+    allow_networks: ["127.0.0.0/8"]
+services: {{preload: [{preload}]}}
 drain: {{grace: 10s, idle: 500ms}}
 admin: {{address: "127.0.0.1:{admin}"}}
 """
@@ -38,15 +41,26 @@ admin: {{address: "127.0.0.1:{admin}"}}
 class SidecarProcess:
     """A sidecar that is ready when the constructor returns."""
 
-    def __init__(self, directory: Path, registry: str, port: int = 0) -> None:
+    def __init__(
+        self, directory: Path, registry: str, port: int = 0, triple_port: int = 0
+    ) -> None:
         self.port = port or free_port()
+        self.triple_port = triple_port or free_port()
         self._admin = f"http://127.0.0.1:{free_port()}"
+        self._written: list[str] = []
+        self._file = directory / f"registry-{self.port}.yaml"
+        self.write_down()
         configuration = directory / f"sidecar-{self.port}.yaml"
         configuration.write_text(
             CONFIGURATION.format(
                 port=self.port,
+                triple_port=self.triple_port,
+                preload=", ".join((INTERFACE, STREAMS, TEA, MENU)),
+                menu=MENU,
+                tea=TEA,
                 coalesce=int(COALESCE * 1000),
                 registry=registry,
+                file=self._file,
                 admin=self._admin.rpartition(":")[2],
             )
         )
@@ -66,6 +80,16 @@ class SidecarProcess:
     def url(self) -> str:
         """The direct URL for consumers."""
         return f"dubbo://127.0.0.1:{self.port}"
+
+    @property
+    def triple_url(self) -> str:
+        """The direct URL for Triple consumers."""
+        return f"tri://127.0.0.1:{self.triple_port}"
+
+    def write_down(self, *urls: str) -> None:
+        """Add providers to the registry that is a file; they are known a second later."""
+        self._written += urls
+        self._file.write_text(json.dumps({"providers": self._written}))
 
     def _is_ready(self) -> bool:
         if self._process.poll() is not None:
