@@ -19,6 +19,7 @@ import click
 
 from sidecar import VERSION
 from sidecar.model.errors import ConfigError, SidecarError
+from sidecar.model.protocol import NAMES
 from sidecar.settings.document import MAX_TEXT
 from sidecar.settings.json_schema import settings_schema
 from sidecar.settings.reader import read_settings
@@ -97,10 +98,20 @@ def demo(registry: str) -> None:
 @click.option("--service", required=True, metavar="KEY", help="[group/]interface[:version]")
 @click.option("--method", default="", help="The method's name.")
 @click.option("--attachment", "attachments", multiple=True, metavar="K=V", help="Repeatable.")
+@click.option(
+    "--protocol",
+    type=click.Choice(list(NAMES.values())),
+    help="Of the call. Default: dubbo, unless the service has triple instances only.",
+)
 @click.option("--admin", default=DEFAULT_ADMIN, show_default=True, help="URL of the admin server.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as it came.")
 def explain(
-    service: str, method: str, attachments: tuple[str, ...], admin: str, as_json: bool
+    service: str,
+    method: str,
+    attachments: tuple[str, ...],
+    protocol: str | None,
+    admin: str,
+    as_json: bool,
 ) -> None:
     """Ask a running sidecar where a call would go, and why."""
     for text in attachments:
@@ -108,6 +119,7 @@ def explain(
             raise click.BadParameter(f"{text!r} is not of the form K=V", param_hint="--attachment")
     query = [("service", service), ("method", method)]
     query += [("attachment", text) for text in attachments]
+    query += [("protocol", protocol)] if protocol else []
     from sidecar.admin.client import ask
     from sidecar.admin.explained import explanation_table
 

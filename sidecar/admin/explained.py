@@ -13,7 +13,8 @@ def explanation_table(explanation: dict[str, Any], max_excluded: int = 0) -> str
 
     Below a step stand up to ``max_excluded`` of the instances it left out, with the reason.
     """
-    lines = [f"{explanation['service']}, snapshot {explanation['epoch']}"]
+    title = "{service} ({protocol}), snapshot {epoch}"
+    lines = [title.format_map(explanation)]
     rows = [("router", "in", "out", "reason")]
     rows += [
         (step["router"], str(step["in"]), str(step["out"]), step["reason"])

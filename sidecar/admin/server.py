@@ -18,6 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from sidecar.admin.guard import refusal
 from sidecar.admin.metrics import CONTENT_TYPE
+from sidecar.model.protocol import NAMES
 
 MAX_CONNECTIONS: Final = 64  # a few scrapers, probes and people
 MAX_LINE: Final = 8190  # bytes of the request line: a service key, a method and some attachments
@@ -50,8 +51,13 @@ class AdminState(Protocol):
     def rules(self) -> list[dict[str, Any]]:
         """Return the rules that exist, and why one is not used."""
 
-    def explain(self, key: str, method: str, attachments: dict[str, str]) -> dict[str, Any] | None:
-        """Return the walk of a call that is not sent; None when the service is not watched."""
+    def explain(
+        self, key: str, method: str, attachments: dict[str, str], protocol: str
+    ) -> dict[str, Any] | None:
+        """Return the walk of a call that is not sent; None when the service is not watched.
+
+        ``protocol`` is a name of ``model.protocol``, or empty for the one that the service has.
+        """
 
     def drain(self) -> None:
         """Begin the end of the process."""
@@ -188,7 +194,11 @@ class AdminServer:
             if not name or not equals:
                 return _json({"error": f"attachment {text!r} is not of the form k=v"}, 400)
             attachments[name] = value
-        found = self._state.explain(key, request.query.get("method", ""), attachments)
+        protocol = request.query.get("protocol", "")
+        if protocol and protocol not in NAMES.values():
+            return _json({"error": f"protocol {protocol!r} is neither dubbo nor triple"}, 400)
+        method = request.query.get("method", "")
+        found = self._state.explain(key, method, attachments, protocol)
         return _unknown(key) if found is None else _json(found)
 
     async def _drain(self, request: web.Request) -> web.Response:

@@ -92,9 +92,8 @@ class Program:
         self._driver.start()
         await self._plane.start()
         self._state.is_listening = True
-        for listener, port in zip(self._settings.listeners, self._plane.ports, strict=True):
-            host = listener.address.rpartition(":")[0]
-            _log.info("calls are taken on %s:%d", host, port)
+        for address in self._plane.addresses:
+            _log.info("calls are taken on %s", address)
 
     async def until_drained(self) -> None:
         """Return when the end was asked for and the consumers are quiet."""

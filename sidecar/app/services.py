@@ -7,6 +7,7 @@ from typing import Final, final
 
 from sidecar.dispatch.directory import Directory
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO
 from sidecar.model.service import ServiceKey
 from sidecar.proxy.plane import DataPlane
 from sidecar.routing.snapshot import ServiceSnapshot
@@ -43,9 +44,9 @@ class WatchedServices:
         self._directory.fail(key, reason)
         self._wake(key)
 
-    def addresses_changed(self, gone: list[str], added: list[Instance]) -> None:
+    def addresses_changed(self, protocol: int, gone: list[str], added: list[Instance]) -> None:
         """Let connections to addresses that left end, and wanted ones begin."""
-        if self.plane is not None:
+        if self.plane is not None and protocol == DUBBO:
             self.plane.addresses_changed(gone, added)
 
     def remove(self, key: ServiceKey) -> None:

@@ -11,7 +11,7 @@ from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory, Service
 from sidecar.dispatch.explain import explain
 from sidecar.model.instance import Instance
-from sidecar.model.protocol import DUBBO
+from sidecar.model.protocol import DUBBO, NAMES, TRIPLE, names_of
 from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.attachments import FORCE_TAG, SERVICE_TAG, TAG
 from sidecar.proxy.plane import DataPlane
@@ -89,7 +89,9 @@ class ProgramState:
         """Return the rules that exist, and why one is not used."""
         return self._driver.rules()
 
-    def explain(self, key: str, method: str, attachments: dict[str, str]) -> dict[str, Any] | None:
+    def explain(
+        self, key: str, method: str, attachments: dict[str, str], protocol: str
+    ) -> dict[str, Any] | None:
         """Return the walk of a call that is not sent; None when the service is not watched."""
         service = self._find(key)
         if service is None:
@@ -99,7 +101,8 @@ class ProgramState:
             attachments.get(FORCE_TAG, "").lower() == "true",
             attachments.get(SERVICE_TAG, ""),
         )
-        return explain(service, call, method, self._plane.unavailable(DUBBO))
+        bit = _protocol(service, protocol)
+        return explain(service, call, method, self._plane.unavailable(bit), bit)
 
     def drain(self) -> None:
         """Begin the end of the process."""
@@ -121,6 +124,7 @@ class ProgramState:
         started = timestamp(instance.started_ms / 1000) if instance.started_ms else None
         return {
             "address": instance.address,
+            "protocols": names_of(instance.protocols),
             "application": instance.application,
             "group": instance.group,
             "version": instance.version,
@@ -130,6 +134,15 @@ class ProgramState:
             "started": started,
             "state": words.get(state, "backing off"),
         }
+
+
+def _protocol(service: Service, name: str) -> int:
+    """Return the protocol of this name; of none, Dubbo unless only the other one is spoken."""
+    if name:
+        return TRIPLE if name == NAMES[TRIPLE] else DUBBO
+    snapshot = service.plan.snapshot if service.plan is not None else None
+    only_triple = snapshot is not None and snapshot.members and not snapshot.dubbo.members
+    return TRIPLE if only_triple else DUBBO
 
 
 def _summary(service: Service) -> dict[str, Any]:

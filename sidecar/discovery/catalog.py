@@ -25,6 +25,8 @@ from sidecar.discovery.slot import CATEGORIES, PROVIDERS, RULE, Slot, Watch, Wat
 from sidecar.discovery.stats import RegistryStats
 from sidecar.discovery.subscription import PUBLISHED, Subscription
 from sidecar.model import reason
+from sidecar.model.instance import Instance
+from sidecar.model.protocol import NAMES
 from sidecar.model.service import ServiceKey
 from sidecar.routing.build import chain_options
 from sidecar.settings.schema import Settings
@@ -55,7 +57,8 @@ class Catalog:
         self._busy: Final[dict[str, Interface]] = {}
         self._pending: Final[dict[str, Subscription]] = {}
         self._linked: Final[set[str]] = set()
-        self._addresses: Final[dict[str, int]] = {}
+        # by protocol: address -> how many instances have it
+        self._addresses: Final[dict[int, dict[str, int]]] = {protocol: {} for protocol in NAMES}
 
     def __contains__(self, key: ServiceKey) -> bool:
         return self._find(key) is not None
@@ -289,25 +292,37 @@ class Catalog:
                 subscription.fail(self._sink, reason.REGISTRY_NOAUTH)
 
     def _tell_addresses(self, interface: Interface) -> None:
-        """Tell which addresses came and left, once no service shows the list before."""
+        """Tell by protocol which addresses came and left, once no service shows the list before."""
         if not (interface.added or interface.gone):
             return
         if any(each.is_behind for each in interface.subscriptions.values()):
             return
-        uses = self._addresses
-        untold: set[str] = set()
-        for instance in interface.added:
-            if instance.address not in uses:
-                untold.add(instance.address)
-            uses[instance.address] = uses.get(instance.address, 0) + 1
-        gone: list[str] = []
-        for instance in interface.gone:
-            uses[instance.address] -= 1
-            if uses[instance.address] == 0:
-                del uses[instance.address]
-                if instance.address not in untold:
-                    gone.append(instance.address)
-        added = [instance for instance in interface.added if instance.address in uses]
+        came, left = interface.added, interface.gone
         interface.added, interface.gone = [], []
-        if gone or added:
-            self._sink.addresses_changed(gone, added)
+        for protocol, uses in self._addresses.items():
+            gone, added = _counted(
+                uses,
+                [each for each in came if each.protocols & protocol],
+                [each for each in left if each.protocols & protocol],
+            )
+            if gone or added:
+                self._sink.addresses_changed(protocol, gone, added)
+
+
+def _counted(
+    uses: dict[str, int], came: list[Instance], left: list[Instance]
+) -> tuple[list[str], list[Instance]]:
+    """Count the uses of addresses; return those that nobody has any more, and who came to stay."""
+    untold: set[str] = set()
+    for instance in came:
+        if instance.address not in uses:
+            untold.add(instance.address)
+        uses[instance.address] = uses.get(instance.address, 0) + 1
+    gone: list[str] = []
+    for instance in left:
+        uses[instance.address] -= 1
+        if uses[instance.address] == 0:
+            del uses[instance.address]
+            if instance.address not in untold:
+                gone.append(instance.address)
+    return gone, [instance for instance in came if instance.address in uses]

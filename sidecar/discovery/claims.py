@@ -1,32 +1,46 @@
 """Which registrations stand behind each instance of one interface.
 
 A provider may be registered more than once: a restarted one beside the node of its old session,
-which lives on until that session ends; the same one in several registries. They are one instance.
-The registration with the newest start time speaks for it, and it leaves with the last of them.
+which lives on until that session ends; the same one in several registries; one port that speaks two
+protocols, which Dubbo 3.2 registers as two URLs of one start time (3.3 as one, with
+``ext.protocol``). They are one instance, or its address would get twice its share of calls. The
+registration with the newest start time speaks for it, it has the protocols of all, and it leaves
+with the last of them.
 Nearly every instance has one registration, so only the contested ones cost memory here; for the
 rest the table's own instance is the only claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, TypeAlias, final
 
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO
 from sidecar.routing.table import Change, InstanceTable
 
 ClaimId: TypeAlias = tuple[str, int]  # registry, key of the name in that registry's listing
-_Identity: TypeAlias = tuple[str, str, str, str]
+_Identity: TypeAlias = tuple[str, str, str]
 # Stands for the claim of an instance that was alone so far: whose it is was not recorded.
 _SOLE: Final[ClaimId] = ("", 0)
 
 
 def _identity(instance: Instance) -> _Identity:
-    return instance.protocol, instance.address, instance.group, instance.version
+    return instance.address, instance.group, instance.version
 
 
-def _started_ms(instance: Instance) -> int:
-    return instance.started_ms
+def _joined(claims: Collection[Instance]) -> Instance:
+    """Return what several registrations of one instance say together."""
+    speaker = max(claims, key=_precedence)
+    protocols = 0
+    for each in claims:
+        protocols |= each.protocols
+    return speaker if protocols == speaker.protocols else speaker.with_protocols(protocols)
+
+
+def _precedence(instance: Instance) -> tuple[int, int]:
+    # Of two URLs of one start, each sidecar chooses the same whatever the order in its list.
+    return instance.started_ms, instance.protocols & DUBBO
 
 
 @final
@@ -59,7 +73,7 @@ class Claims:
         drafts: list[Instance] = []
         for identity, claims in touched.items():
             if claims:
-                drafts.append(max(claims.values(), key=_started_ms))
+                drafts.append(_joined(claims.values()))
             if len(claims) > 1:
                 self._contested[identity] = claims
             else:

@@ -11,14 +11,15 @@ up among the texts that were parsed before.
 
 from __future__ import annotations
 
+import sys
 from typing import Final, final
 from urllib.parse import unquote
 
 from sidecar.discovery.address import UNPARSABLE, AddressPolicy
 from sidecar.discovery.registration import Interner, Registration, decode, parse_query
 from sidecar.model.instance import UNASSIGNED, Instance
+from sidecar.model.protocol import of_scheme
 
-PROTOCOL: Final = "dubbo"
 MAX_NAME_LENGTH: Final = 64 * 1024  # a long real name has about 1,100 characters
 SECONDS_BELOW: Final = 10**12  # dubbo-go writes seconds; as milliseconds this is the year 2001
 
@@ -121,7 +122,7 @@ def read_provider(
     if len(name) > MAX_NAME_LENGTH:
         return Refusal(UNPARSABLE, "")
     head, query, is_encoded = _split_name(name)
-    protocol, mark, rest = head.partition("://")
+    scheme, mark, rest = head.partition("://")
     authority, _, path = rest.partition("/")
     if "%" in path:
         path = unquote(path)
@@ -135,18 +136,19 @@ def read_provider(
     registration = interner.registration(query, is_encoded)
     if registration is None:
         return Refusal(UNPARSABLE, authority)
-    if protocol != PROTOCOL and PROTOCOL not in registration.other_protocols:
+    protocols = of_scheme(scheme) | registration.protocols
+    if not protocols:
         return Refusal(UNSUPPORTED_PROTOCOL, authority)
     reason = _refusal_of(registration, path, interface) or policy.refusal_of(host)
     if reason or port == 0:
         return Refusal(reason or NO_PORT, authority)
     return Instance(
-        UNASSIGNED, PROTOCOL, host, port, path or interface, interface,
+        UNASSIGNED, sys.intern(scheme), host, port, path or interface, interface,
         registration.version, registration.group, registration.application, registration.tag,
         registration.token, registration.weight,
         read_started_ms(started or registration.started), registration.warmup_ms,
         registration.timeout_ms, registration.parameters,
-        registration.method_weights, registration.method_timeouts,
+        registration.method_weights, registration.method_timeouts, protocols,
     )  # fmt: skip
 
 

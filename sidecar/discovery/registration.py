@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, final
 from urllib.parse import unquote
 
+from sidecar.model import protocol
 from sidecar.model.instance import DEFAULT_WARMUP_MS, DEFAULT_WEIGHT
 from sidecar.model.service import NO_VERSION
 
@@ -38,8 +39,9 @@ class Registration:
     """The shared part of a registration: its parameters and what is read from them.
 
     ``parameters`` has neither ``timestamp`` nor ``pid``. ``interface`` is empty when the
-    registration leaves it to the path. ``started`` is the text of a start time that could not be
-    cut from the text beforehand, which makes the registration one instance's own.
+    registration leaves it to the path. ``protocols`` are those that the port speaks besides the one
+    of the URL. ``started`` is the text of a start time that could not be cut from the text
+    beforehand, which makes the registration one instance's own.
     """
 
     def __init__(self, parameters: dict[str, str], started: str) -> None:
@@ -57,11 +59,17 @@ class Registration:
         self.weight: Final = max(0, read_int(get("weight", ""), DEFAULT_WEIGHT))
         self.warmup_ms: Final = max(0, read_int(get("warmup", ""), DEFAULT_WARMUP_MS))
         self.timeout_ms: Final = max(0, read_int(get("timeout", ""), 0))
-        self.other_protocols: Final = (
-            get("ext.protocol", "") + "," + get("preferred.protocol", "")
-        ).split(",")
+        self.protocols: Final = _protocols(get("ext.protocol", ""), get("preferred.protocol", ""))
         self.method_weights: Final = _method_numbers(parameters, ".weight", DEFAULT_WEIGHT)
         self.method_timeouts: Final = _method_numbers(parameters, ".timeout", 0)
+
+
+def _protocols(extra: str, preferred: str) -> int:
+    """Return the protocols that two lists name; Dubbo's RegistryDirectory compares without case."""
+    protocols = 0
+    for name in f"{extra},{preferred}".split(","):
+        protocols |= protocol.of_scheme(name.strip().lower())
+    return protocols
 
 
 def _method_numbers(parameters: dict[str, str], suffix: str, default: int) -> dict[str, int] | None:

@@ -18,5 +18,8 @@ class Sink(Protocol):
     def fail(self, key: ServiceKey, reason: str) -> None:
         """The service has no list, and this reason token says why; a list may come later."""
 
-    def addresses_changed(self, gone: list[str], added: list[Instance]) -> None:
-        """No service has the addresses ``gone`` any more; ``added`` were registered (again)."""
+    def addresses_changed(self, protocol: int, gone: list[str], added: list[Instance]) -> None:
+        """Nobody speaks the protocol at ``gone`` any more; ``added`` were registered (again).
+
+        Told for each protocol apart: an instance that speaks both is in both.
+        """

@@ -7,6 +7,7 @@ from typing import Final, final
 
 from sidecar.dispatch.directory import Service
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO
 
 
 @final
@@ -33,18 +34,20 @@ def decide(
     now_ms: int,
     rng: Callable[[], float],
     unavailable: dict[str, int],
+    protocol: int = DUBBO,
 ) -> Decision:
     """Route a call and pick an instance; never raises, never waits.
 
     ``tag`` is the call's tag or the consumer's default. ``now_ms`` is the wall clock at start plus
     a monotonic difference. ``unavailable`` maps addresses to a state of ``balance.pool``; a retry
-    adds the addresses that it tried.
+    adds the addresses that it tried. ``protocol`` is that of the call (``model.protocol``): only
+    instances that speak it are chosen.
     """
     service.last_used = now_ms
     plan = service.plan
     if plan is None:
         return Decision(None, service.failure, 0)
-    pool = plan.pool(tag, force_tag, service_tag)
+    pool = plan.pool(tag, force_tag, service_tag, protocol)
     instance = pool.pick(method, now_ms, rng, unavailable)
     if instance is None:
         return Decision(None, pool.reason, 0)

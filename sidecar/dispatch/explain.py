@@ -11,42 +11,55 @@ from typing import Any, Final
 
 from sidecar.balance import pool as balance
 from sidecar.dispatch.directory import Service
-from sidecar.dispatch.plan import Plan
+from sidecar.model import reason as reasons
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO, NAMES
 from sidecar.routing.chain import TraceStep
 from sidecar.routing.router import Call, resolve
-from sidecar.routing.snapshot import ServiceSnapshot
+from sidecar.routing.snapshot import ServiceSnapshot, View
 
 MAX_EXCLUDED: Final = 20  # per step; the counts tell how many there are
 
 
 def explain(
-    service: Service, call: Call, method: str, unavailable: dict[str, int]
+    service: Service,
+    call: Call,
+    method: str,
+    unavailable: dict[str, int],
+    protocol: int = DUBBO,
 ) -> dict[str, Any]:
-    """Return the explanation of a call, ready for JSON.
+    """Return the explanation of a call of a protocol, ready for JSON.
 
-    ``steps`` are the match of group and version, each router, and ``admit`` (weights and addresses
-    in ``unavailable``). ``excluded`` lists at most ``MAX_EXCLUDED`` of a step, ``eligible`` all
-    addresses that may be picked. ``reason`` is a reason token when there are none.
+    ``steps`` are the match of group, version and protocol, each router, and ``admit`` (weights and
+    addresses in ``unavailable``). ``excluded`` lists at most ``MAX_EXCLUDED`` of a step,
+    ``eligible`` all addresses that may be picked. ``reason`` is a reason token when there are none.
     """
     plan = service.plan
     if plan is None:
-        return _answer(service, 0, [], [], service.failure)
+        return _answer(service, protocol, 0, [], [], service.failure)
     snapshot = plan.snapshot
-    steps = [_match_step(snapshot)]
+    view = snapshot.view(protocol)
+    steps = [_match_step(snapshot, view)]
     trace: list[TraceStep] = []
-    if snapshot.members:
-        snapshot.chain.route(call, snapshot.members, service.counters, trace)
+    if view.members:
+        view.chain.route(call, view.members, service.counters, trace)
     steps.extend(_router_step(snapshot, call, each) for each in trace)
-    eligible, reason = _admit(plan, call, method, unavailable, steps)
-    return _answer(service, snapshot.epoch, steps, eligible, reason)
+    pool = plan.pool(call.tag, call.force_tag, call.service_tag, protocol)
+    eligible = _admit(pool, method, unavailable, steps)
+    return _answer(service, protocol, snapshot.epoch, steps, eligible, pool.reason)
 
 
 def _answer(
-    service: Service, epoch: int, steps: list[dict[str, Any]], eligible: list[str], reason: str
+    service: Service,
+    protocol: int,
+    epoch: int,
+    steps: list[dict[str, Any]],
+    eligible: list[str],
+    reason: str,
 ) -> dict[str, Any]:
     return {
         "service": service.key.text,
+        "protocol": NAMES[protocol],
         "epoch": epoch,
         "steps": steps,
         "eligible": eligible,
@@ -55,16 +68,16 @@ def _answer(
     }
 
 
-def _match_step(snapshot: ServiceSnapshot) -> dict[str, Any]:
+def _match_step(snapshot: ServiceSnapshot, view: View) -> dict[str, Any]:
     sets = snapshot.member_sets
-    members = snapshot.members
+    members = view.members
     outside = (each for each in snapshot.instances if each is not None and each.id not in members)
     return _step(
         "match",
         snapshot.size,
         len(members),
-        snapshot.empty_reason or "matched",
-        ((each, sets.verdict(each)) for each in outside),
+        view.empty_reason or "matched",
+        ((each, sets.verdict(each) or reasons.PROTOCOL_MISMATCH) for each in outside),
     )
 
 
@@ -81,15 +94,10 @@ def _router_step(snapshot: ServiceSnapshot, call: Call, each: TraceStep) -> dict
 
 
 def _admit(
-    plan: Plan,
-    call: Call,
-    method: str,
-    unavailable: dict[str, int],
-    steps: list[dict[str, Any]],
-) -> tuple[list[str], str]:
-    pool = plan.pool(call.tag, call.force_tag, call.service_tag)
+    pool: balance.Pool, method: str, unavailable: dict[str, int], steps: list[dict[str, Any]]
+) -> list[str]:
     if not pool.instances:
-        return [], pool.reason
+        return []
     refused = pool.refusals(method, unavailable)
     admitted = [each for each in pool.instances if each.id not in refused]
     is_last_resort = all(each.address in unavailable for each in admitted)
@@ -102,7 +110,7 @@ def _admit(
             ((each, refused[each.id]) for each in pool.instances if each.id in refused),
         )
     )
-    return [each.address for each in admitted], ""
+    return [each.address for each in admitted]
 
 
 def _step(

@@ -6,6 +6,8 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
+from sidecar.model.protocol import DUBBO
+
 DEFAULT_WEIGHT: Final = 100
 DEFAULT_WARMUP_MS: Final = 600_000
 UNASSIGNED: Final = -1  # the id of an instance that no table has taken yet
@@ -17,10 +19,11 @@ class Instance:
     """One address that serves one service; immutable, replaced as a whole when it changes.
 
     ``id`` is dense and stable: the index of this instance in its interface's table, kept while the
-    identity (protocol, address, group, version) stays registered. ``address`` is ``host:port`` with
-    IPv6 hosts in brackets. ``parameters`` holds the registration's parameters without ``timestamp``
-    and ``pid``; equal parameter sets are one shared dict that nobody changes. Times are in
-    milliseconds; ``started_ms`` is 0 when the start time is unknown.
+    identity (address, group, version) stays registered. ``protocol`` is the scheme of the URL,
+    ``protocols`` the set (``model.protocol``) of those that its port speaks. ``address`` is
+    ``host:port`` with IPv6 hosts in brackets. ``parameters`` holds the registration's parameters
+    without ``timestamp`` and ``pid``; equal parameter sets are one shared dict that nobody changes.
+    Times are in milliseconds; ``started_ms`` is 0 when the start time is unknown.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Instance:
         parameters: dict[str, str],
         method_weights: dict[str, int] | None = None,
         method_timeouts: dict[str, int] | None = None,
+        protocols: int = DUBBO,
     ) -> None:
         self.id: Final = id
         self.protocol: Final = protocol
@@ -63,20 +67,29 @@ class Instance:
         self.parameters: Final = parameters
         self.method_weights: Final = method_weights
         self.method_timeouts: Final = method_timeouts
+        self.protocols: Final = protocols
 
     def with_id(self, id: int) -> Instance:  # noqa: A002
         """Return the same registration under another id."""
+        return self._copy(id, self.protocols)
+
+    def with_protocols(self, protocols: int) -> Instance:
+        """Return the same registration for a port that speaks these protocols."""
+        return self._copy(self.id, protocols)
+
+    def _copy(self, id: int, protocols: int) -> Instance:  # noqa: A002
         return Instance(
             id, self.protocol, self.host, self.port, self.path, self.interface, self.version,
             self.group, self.application, self.tag, self.token, self.weight, self.started_ms,
             self.warmup_ms, self.timeout_ms, self.parameters, self.method_weights,
-            self.method_timeouts,
+            self.method_timeouts, protocols,
         )  # fmt: skip
 
     def is_same(self, other: Instance) -> bool:
         """Tell whether both say the same in every field but the id."""
         return (
             self.protocol == other.protocol
+            and self.protocols == other.protocols
             and self.address == other.address
             and self.path == other.path
             and self.interface == other.interface

@@ -20,7 +20,7 @@ class Call(Timed):
 
     def __init__(self, service_name: str, method: str, asked_ms: int, started: float) -> None:
         super().__init__()
-        self.service_name: Final = service_name
+        self.service_name = service_name
         self.method: Final = method
         self.asked_ms: Final = asked_ms
         self.started: Final = started

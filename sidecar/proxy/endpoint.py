@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
@@ -112,7 +113,7 @@ class Endpoint(Generic[C, L]):
         self._failures = 0
         self._not_before = 0.0  # until then nobody asks for more connections
         self._retry: asyncio.TimerHandle | None = None
-        self._parked: list[C] = []
+        self._parked: Final[deque[tuple[C, int]]] = deque()
         self._parked_bytes = 0
         self.learn(instance)
 
@@ -159,28 +160,37 @@ class Endpoint(Generic[C, L]):
         """The number of connections, also of those that take no new calls."""
         return len(self.links)
 
-    def park(self, call: C, now: float) -> bool:
-        """Have a call wait for a connection; False when it cannot."""
+    def park(self, call: C) -> bool:
+        """Have a call wait for a connection; False when too many wait."""
         size = call.held_bytes
         if len(self._parked) >= MAX_PARKED or self._parked_bytes + size > self.context.max_bytes:
             return False
-        self._parked.append(call)
+        self._parked.append((call, size))
         self._parked_bytes += size
-        self._connect(now)
         return True
 
+    def next_parked(self) -> C | None:
+        """Hand out the call that has waited longest, None when no call waits."""
+        while self._parked:
+            call, size = self._parked.popleft()
+            self._parked_bytes -= size
+            if not call.is_done:
+                return call
+        return None
+
     def _take_parked(self) -> list[C]:
-        calls = [call for call in self._parked if not call.is_done]
-        self._parked = []
+        calls = [call for call, _ in self._parked if not call.is_done]
+        self._parked.clear()
         self._parked_bytes = 0
         return calls
 
     def add_connection(self, now: float) -> None:
         """Open one that is not urgent: a provider that takes no more of them is left alone."""
         if now >= self._not_before:
-            self._connect(now)
+            self.connect(now)
 
-    def _connect(self, now: float) -> None:
+    def connect(self, now: float) -> None:
+        """Begin to open a connection, unless that is under way."""
         connect = self.context.connect
         if self.is_connecting or connect is None:
             return
@@ -196,6 +206,10 @@ class Endpoint(Generic[C, L]):
         self.connect_error = ""
         self.clear()
         self.links.append(link)
+        self.unpark(link, now)
+
+    def unpark(self, link: L, now: float) -> None:
+        """Send the calls that wait on a connection."""
         for call in self._take_parked():
             self.forward(link, call, now)
 
@@ -221,7 +235,7 @@ class Endpoint(Generic[C, L]):
 
     def _try_again(self) -> None:
         self._retry = None
-        self._connect(self.context.clock())
+        self.connect(self.context.clock())
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:
@@ -241,7 +255,7 @@ class Endpoint(Generic[C, L]):
         """Try at once: the registry says that the provider has just come back."""
         self.learn(instance)
         if self.state == BACKING_OFF:
-            self._connect(now)
+            self.connect(now)
 
     def retire(self, now: float) -> None:
         """Take no new calls: the address has left the registry; what is in flight finishes."""

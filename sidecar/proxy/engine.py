@@ -87,6 +87,11 @@ class Engine(Generic[C]):
         return sum(each.inflight for each in self.consumers)
 
     @property
+    def unfinished(self) -> int:
+        """What a process that ends waits for: calls, and consumers that are being told."""
+        return self.inflight + sum(each.is_unfinished for each in self.consumers)
+
+    @property
     def waiting(self) -> int:
         """Calls that wait for the first list of their service."""
         return len(self.walk.waiting)
@@ -112,7 +117,7 @@ class Engine(Generic[C]):
     def addresses_changed(self, gone: Iterable[str], added: Iterable[Instance], now: float) -> None:
         """Note addresses that no service has any more, and instances that were registered."""
         self._pool.retire(gone, now)
-        self._pool.add(added, now)
+        self._pool.add((each for each in added if each.protocols & self.bit), now)
 
     def check(self, now: float) -> None:
         """Do what time asks for; called about once a second."""

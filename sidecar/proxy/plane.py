@@ -17,6 +17,7 @@ from sidecar.proxy.dubbo.engine import DubboEngine
 from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.link import FlushQueue
 from sidecar.proxy.listener import Listener
+from sidecar.proxy.triple.engine import TripleEngine
 from sidecar.proxy.walk import Resolver
 from sidecar.settings.schema import Listener as ListenerSettings
 from sidecar.settings.schema import Settings
@@ -60,7 +61,8 @@ class DataPlane:
             draw,
         )  # fmt: skip
         self._dubbo: Final = DubboEngine(tools)
-        self._engines: Final[tuple[Engine[Any], ...]] = (self._dubbo,)
+        self._triple: Final = TripleEngine(tools)
+        self._engines: Final[tuple[Engine[Any], ...]] = (self._dubbo, self._triple)
         self._listeners: Final = [
             Listener(loop, each, self._admit, self._turn_away) for each in settings.listeners
         ]
@@ -92,7 +94,8 @@ class DataPlane:
 
     def _step(self, drain: Drain) -> int:
         last_request = max(each.last_request for each in self._engines)
-        return drain.step(self._clock(), last_request, self.inflight)
+        unfinished = sum(each.unfinished for each in self._engines)
+        return drain.step(self._clock(), last_request, unfinished)
 
     def hurry(self) -> None:
         """Cut the serving part of a drain short: the second signal to end."""
@@ -129,8 +132,13 @@ class DataPlane:
 
     @property
     def ports(self) -> list[int]:
-        """The bound port of each listener, in the order of the settings."""
+        """The bound port of each listener, in the order of the settings; 0 for a Unix socket."""
         return [listener.port for listener in self._listeners]
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where consumers call: the address of each listener with its bound port."""
+        return [listener.address for listener in self._listeners]
 
     @property
     def inflight(self) -> int:
@@ -188,7 +196,8 @@ class DataPlane:
             log.warning("more than %d consumers; a new one is refused", most)
             self._counters.count(names.CONSUMERS_CLOSED.name, "too_many")
             return None
-        return self._dubbo.admit(listener)
+        engine = self._dubbo if listener.protocol == "dubbo" else self._triple
+        return engine.admit(listener)
 
     def _keep_house(self) -> None:
         # First of all: should a defect strike below, the next round comes all the same.

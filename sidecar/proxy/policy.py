@@ -48,8 +48,10 @@ class CallPolicies:
             of_method = of_methods.get(method, 0)
             if of_method > 0:
                 return of_method
-        if instance.timeout_ms > 0:
-            return instance.timeout_ms
+        return instance.timeout_ms if instance.timeout_ms > 0 else self.configured_ms(service)
+
+    def configured_ms(self, service: str) -> int:
+        """Return the configured time limit of a service in ms; 0 is no limit."""
         policy = self._general
         if self._of_services:
             policy = self._of_services.get(service, policy)

@@ -96,6 +96,10 @@ class Walk(Generic[C]):
         """Route a call and pick an instance."""
         raise NotImplementedError
 
+    def other_name(self, call: C, token: str) -> str:
+        """Return the service to try when nothing is eligible for ``token``; "" for none."""
+        return ""
+
     def limit_ms(self, call: C, service: str, instance: Instance) -> int:
         """Return the time limit of a call in ms, 0 for none; mark it if it may be sent twice."""
         raise NotImplementedError
@@ -112,9 +116,10 @@ class Walk(Generic[C]):
             call.stats = self.settlement.counters.method(
                 self.settlement.protocol, service.stats_label, call.method or OTHER_METHOD_LABEL
             )
-        self._choose(call, service, now)
+        self.choose(call, service, now)
 
-    def _choose(self, call: C, service: Service, now: float) -> None:
+    def choose(self, call: C, service: Service, now: float) -> None:
+        """Choose an instance of a service that has a plan, and give it the call."""
         tried = call.tried
         if tried is not None and len(tried) >= MAX_ATTEMPTS:
             self._give_up(call, f"any of {len(tried)} instances, the last {tried[-1]}", now)
@@ -123,7 +128,12 @@ class Walk(Generic[C]):
         decision = self.decide(call, service, now_ms, self.pool.mask(tried))
         instance = decision.instance
         if instance is None:
-            self.settlement.refuse_unroutable(call, decision.reason, now)
+            name = self.other_name(call, decision.reason)
+            if name:
+                call.service_name = name
+                self.route(call, now)
+            else:
+                self.settlement.refuse_unroutable(call, decision.reason, now)
             return
         if decision.override != 0:
             if decision.override == DRAINING:
@@ -143,7 +153,7 @@ class Walk(Generic[C]):
         if not self.pool.endpoint(instance).offer(call, now):
             call.has_overflowed = True
             call.leave(instance.address)
-            self._choose(call, service, now)
+            self.choose(call, service, now)
 
     def _is_worth_trying(self, call: C, instance: Instance, now: float) -> bool:
         """Whether to go to an address although it should be avoided, since no other is left."""

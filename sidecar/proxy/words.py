@@ -17,6 +17,7 @@ NO_PROVIDER_TEXTS: Final = {
     reason.REGISTRY_NOAUTH: "the registry refuses access",
     reason.VERSION_MISMATCH: "no instance has this version",
     reason.GROUP_MISMATCH: "no instance has this group",
+    reason.PROTOCOL_MISMATCH: "no instance speaks the protocol of the call",
     reason.TAG_FORCED_EMPTY: "no instance has the tag the call insists on",
     reason.TAG_EMPTY: "no instance fits the tag of the call",
     reason.NEARBY_FORCED_EMPTY: "no instance is nearby",

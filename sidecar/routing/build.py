@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from sidecar.model import reason
 from sidecar.model.instance import Instance
+from sidecar.model.instance_set import EMPTY
+from sidecar.model.protocol import DUBBO, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.chain import RouterChain, router_names
 from sidecar.routing.members import MEMBER, MemberSets
 from sidecar.routing.nearby import NearbyRouter
 from sidecar.routing.router import Context, MemberChange, Router, Rules
-from sidecar.routing.snapshot import ServiceSnapshot
+from sidecar.routing.snapshot import ServiceSnapshot, View
 from sidecar.routing.table import Change, InstanceTable
 from sidecar.routing.tag import TagRouter
 from sidecar.routing.tag_interface import ServiceTagRouter
@@ -26,6 +29,10 @@ __all__ = ["ChainOptions", "Rules", "build_snapshot", "chain_options"]
 _UNPREPARED: Final[dict[str, Router]] = {
     router.name: router for router in (TagRouter(), ServiceTagRouter(), NearbyRouter())
 }
+
+
+_NO_ROUTERS: Final = RouterChain()
+_NOBODY: Final = View(EMPTY, _NO_ROUTERS, reason.EMPTY_REGISTRY)
 
 
 class ChainOptions(NamedTuple):
@@ -64,24 +71,29 @@ def build_snapshot(
     alter a route changed.
     """
     start, change = _start(key, table, change, previous)
-    member_sets = start.member_sets.changed(change.removed, change.added)
-    member_change = MemberChange(
+    sets = start.member_sets.changed(change.removed, change.added)
+    members = MemberChange(
         table.instances,
-        member_sets.members,
-        _members_of(start.member_sets, change.removed),
-        _members_of(start.member_sets, change.added),
+        sets.members,
+        _members_of(sets, change.removed),
+        _members_of(sets, change.added),
     )
     context = Context(rules, options.nearby, options.location)
-    chain = _chain(start.chain, member_change, options, context)
+    dubbo = _view(DUBBO, start.dubbo, sets, members, options, context)
+    if sets.speaking(TRIPLE) is dubbo.members:
+        triple = dubbo
+    else:
+        triple = _view(TRIPLE, start.triple, sets, members, options, context)
     is_same = (
         start is previous
-        and chain is start.chain
-        and not (member_change.removed or member_change.added)
-        and member_sets.empty_reason == start.empty_reason
+        and dubbo.chain is start.dubbo.chain
+        and triple.chain is start.triple.chain
+        and not (members.removed or members.added)
+        and sets.empty_reason == start.empty_reason
     )
     epoch = (0 if previous is None else previous.epoch) + (0 if is_same else 1)
     return ServiceSnapshot(
-        key, epoch, table.version, table.size, table.instances, member_sets, chain
+        key, epoch, table.version, table.size, table.instances, sets, dubbo, triple
     )
 
 
@@ -98,12 +110,35 @@ def _start(
     if previous is not None and is_latest and previous.version == change.previous:
         return previous, change
     present = [instance for instance in table.instances if instance is not None]
-    nothing = ServiceSnapshot(key, 0, 0, 0, [], MemberSets(key), RouterChain())
+    nothing = ServiceSnapshot(key, 0, 0, 0, [], MemberSets(key), _NOBODY, _NOBODY)
     return nothing, Change(0, table.version, [], present)
 
 
 def _members_of(sets: MemberSets, instances: list[Instance]) -> list[Instance]:
     return [instance for instance in instances if sets.verdict(instance) == MEMBER]
+
+
+def _view(
+    protocol: int,
+    before: View,
+    sets: MemberSets,
+    change: MemberChange,
+    options: ChainOptions,
+    context: Context,
+) -> View:
+    """Return the view of a protocol after a change of the service's members.
+
+    Without members there is no chain either: most services have one protocol.
+    """
+    members = sets.speaking(protocol)
+    if not members:
+        return View(members, _NO_ROUTERS, sets.empty_reason or reason.PROTOCOL_MISMATCH)
+    of_protocol = change._replace(
+        members=members,
+        removed=[instance for instance in change.removed if instance.protocols & protocol],
+        added=[instance for instance in change.added if instance.protocols & protocol],
+    )
+    return View(members, _chain(before.chain, of_protocol, options, context), "")
 
 
 def _chain(

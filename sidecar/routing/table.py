@@ -1,8 +1,8 @@
 """The instances of one interface, with dense ids that stay while an identity stays registered.
 
-The identity of an instance is protocol, address, group and version: the same provider that
-registers again (another start time, another weight) keeps its id, so its statistics and connections
-stay.
+The identity of an instance is address, group and version: the same provider that registers again
+(another start time, another weight, another protocol on the same port) keeps its id, so its
+statistics and connections stay.
 A table has one writer, the discovery engine of its interface. Readers never see it: they hold
 ``instances``, a list that is replaced as a whole by each change and never changed in place. An id
 that a change frees is given out again by later changes only, so one change never names two
@@ -52,8 +52,8 @@ class InstanceTable:
         self.applications: dict[str, int] = {}
         self.version = 0
         self.size = 0
-        # (protocol, group, version) -> address -> instance: no key text per instance
-        self._known: Final[dict[tuple[str, str, str], dict[str, Instance]]] = {}
+        # (group, version) -> address -> instance: no key text per instance
+        self._known: Final[dict[tuple[str, str], dict[str, Instance]]] = {}
         self._free: list[int] = []
 
     def find(self, draft: Instance) -> Instance | None:
@@ -139,9 +139,9 @@ class InstanceTable:
             del self.applications[application]
 
 
-def _key(instance: Instance) -> tuple[str, str, str]:
-    return instance.protocol, instance.group, instance.version
+def _key(instance: Instance) -> tuple[str, str]:
+    return instance.group, instance.version
 
 
-def _identity(instance: Instance) -> tuple[str, str, str, str]:
-    return instance.protocol, instance.address, instance.group, instance.version
+def _identity(instance: Instance) -> tuple[str, str, str]:
+    return instance.address, instance.group, instance.version

@@ -169,7 +169,10 @@ LATE_REPLIES: Final = Metric(
     ("kind",),
 )
 OVERSIZE: Final = Metric(
-    "sidecar_oversize_total", COUNTER, "Frames larger than limits.max_payload.", ("direction",)
+    "sidecar_oversize_total",
+    COUNTER,
+    "Frames larger than limits.max_payload, and header lists larger than http2 allows.",
+    ("direction",),
 )
 ONEWAY_SENT: Final = Metric(
     "sidecar_oneway_sent_total", COUNTER, "One-way calls written to a provider."
@@ -200,6 +203,12 @@ UPSTREAM_CLOSED: Final = Metric(
     "Provider connections that ended, by who ended them and why.",
     ("reason",),
 )
+RETRIES: Final = Metric(
+    "sidecar_retries_total",
+    COUNTER,
+    "Triple calls sent again: the provider did not process them, or the method is idempotent.",
+    ("reason",),
+)
 CONSUMERS_CLOSED: Final = Metric(
     "sidecar_consumers_closed_total",
     COUNTER,
@@ -219,6 +228,7 @@ COUNTED: Final = (
     CONNECT_FAILURES,
     UPSTREAM_CLOSED,
     CONSUMERS_CLOSED,
+    RETRIES,
     ROUTER_ERRORS,
     BAD_SERVICE,
     DISCOVERY_FAILED,

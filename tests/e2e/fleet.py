@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.peers import (
     INTERFACE,
+    MENU,
+    STREAMS,
+    TEA,
     VERSIONS,
     Consumer,
     ProviderHost,
@@ -22,6 +26,15 @@ from tests.fixtures.zookeeper import ZooKeeperServer
 
 DIRECT, SIDECAR = "direct", "sidecar"
 """The two ways of a call that must give the same outcome."""
+
+WRITTEN = """
+  - name: written
+    url: "file://{file}"
+    allow_networks: ["127.0.0.0/8"]
+"""
+
+BOTH = "tri,dubbo"
+"""Triple on a provider's port and Dubbo TCP on the next one."""
 
 
 class JavaPeers:
@@ -77,12 +90,18 @@ class JavaPeers:
 class Fleet:
     """The Java peers, the registry they use and the sidecar between them."""
 
-    def __init__(
-        self, peers: JavaPeers, zookeeper: ZooKeeperServer, sidecar: SidecarProcess
-    ) -> None:
+    def __init__(self, peers: JavaPeers, zookeeper: ZooKeeperServer, directory: Path) -> None:
         self.peers = peers
         self.zookeeper = zookeeper
-        self.sidecar = sidecar
+        self.file = directory / "registry.yaml"
+        self.file.write_text('{"providers": []}')
+        self.sidecar = SidecarProcess(
+            directory,
+            zookeeper.url,
+            preload=(INTERFACE, STREAMS, TEA, MENU),
+            registries=WRITTEN.format(file=self.file),
+            paths={"/org.example.tea.Tea/": TEA, "/api/menu/": MENU},
+        )
         self.registry = f"zookeeper://{zookeeper.hosts}"
         self._ports: dict[tuple[Version, object], int] = {}
         self._changed_at = 0.0
@@ -141,10 +160,29 @@ class Fleet:
         return self.peers.reference(caller, url, **words)
 
     def write_down(self, version: Version, name: str, /, **words: object) -> None:
-        """Offer a service that is in no ZooKeeper and write its URL into the file registry."""
+        """Offer a service that is in no ZooKeeper and write its URL into the file registry.
+
+        The sidecar knows it a second later.
+        """
         port, is_new = self.peers.offer(version, name, **words)
         if is_new:
-            self.sidecar.write_down(f"{words['protocol']}://127.0.0.1:{port}/{INTERFACE}?group={words['group']}")
+            url = f"{words['protocol']}://127.0.0.1:{port}/{INTERFACE}?group={words['group']}"
+            self.file.write_text(json.dumps({"providers": [url]}))
+
+    def close(self) -> None:
+        """End the sidecar."""
+        self.sidecar.close()
+
+    def both(self, group: str, /, **words: object) -> list[Reference]:
+        """Return references of every version that speaks it, first Dubbo TCP, then Triple."""
+        dubbo = [self.reference(version, group=group, **words) for version in VERSIONS]
+        modern = VERSIONS[1:]
+        return dubbo + [self.triple_to(SIDECAR, v, 0, group=group, **words) for v in modern]
+
+
+def protocols(version: Version) -> str:
+    """What a provider of this version can offer."""
+    return "dubbo" if version.is_legacy else BOTH
 
 
 def others(version: Version) -> list[Version]:
@@ -155,6 +193,13 @@ def offer_plain(fleet: Fleet, version: Version, group: str) -> str:
     """Offer an instance without any extras and return its name."""
     name = f"{group}-{version}"
     fleet.offer(version, name, group=group)
+    return name
+
+
+def offer_both(fleet: Fleet, version: Version, group: str) -> str:
+    """Offer an instance that speaks both protocols, each on a port of its own; return its name."""
+    name = f"{group}-{version}"
+    fleet.offer(version, name, group=group, protocol=BOTH, port=free_port(2))
     return name
 
 

@@ -62,15 +62,19 @@ def fetch_http2(port: int, method: str, path: str, body: bytes = b"", **headers:
         pseudo = {":method": method, ":path": path, ":scheme": "http", ":authority": HOST}
         stream = engine.get_next_available_stream_id()
         engine.send_headers(stream, list({**pseudo, **_names(headers)}.items()), not body)
-        if body:
-            engine.send_data(stream, body, end_stream=True)
-        return _receive(engine, transport)
+        return _exchange(engine, transport, stream, body)
 
 
-def _receive(engine: h2.connection.H2Connection, transport: socket.socket) -> Answer:
+def _exchange(
+    engine: h2.connection.H2Connection, transport: socket.socket, stream: int, body: bytes
+) -> Answer:
     names: dict[str, str] = {}
     content = b""
     while True:
+        while body and (window := engine.local_flow_control_window(stream)):
+            chunk = body[: min(window, engine.max_outbound_frame_size)]
+            body = body[len(chunk) :]
+            engine.send_data(stream, chunk, end_stream=not body)
         transport.sendall(engine.data_to_send())
         for event in engine.receive_data(transport.recv(RECEIVE)):
             if isinstance(event, h2.events.ResponseReceived | h2.events.TrailersReceived):

@@ -272,8 +272,9 @@ class ProviderHost(Peer):
         super().__init__(version, "Provider", directory, encode({"application": application}))
 
     def export(self, /, **words: object) -> int:
-        """Offer a service on a port of its own and return the port."""
-        port = int(str(words.setdefault("port", free_port())))
+        """Offer a service on a port of its own, or one for each protocol; return the first."""
+        protocols = str(words.get("protocol", "")).split(",")
+        port = int(str(words.setdefault("port", free_port(len(protocols)))))
         words.setdefault("name", f"p{self.version}")
         answer = self.say("export", **words)
         if "thrown" in answer:

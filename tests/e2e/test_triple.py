@@ -9,7 +9,7 @@ import functools
 
 import pytest
 
-from tests.e2e.fleet import DIRECT, SIDECAR, answered, other_modern, token
+from tests.e2e.fleet import BOTH, DIRECT, SIDECAR, answered, other_modern, token
 from tests.e2e.peers import INTERFACE, STREAMS, TEA, VERSIONS, free_port, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(120, func_only=True)]
@@ -251,8 +251,8 @@ class TestIdentity:
 
     def test_both_protocols_on_two_ports(self, fleet, via, caller, callee):
         name = f"both-{callee}"
-        words = {"group": name, "protocol": "tri,dubbo"}  # dubbo on the next port
-        port = fleet.offer(callee, name, port=free_port(2), **words)
+        words = {"group": name, "protocol": BOTH, "port": free_port(2)}
+        port = fleet.offer(callee, name, **words)
         triple = fleet.triple_to(via, caller, port, group=name)
         dubbo = f"dubbo://127.0.0.1:{port + 1}" if via == DIRECT else fleet.sidecar.url
         for reference, protocol in (

@@ -1,8 +1,8 @@
 """The routing ring against obviously correct twins that look at every instance of every call.
 
 The twins know nothing of sets, memos, differences or epochs: they read the table of fall-backs over
-plain lists. The engine must agree with them for random fleets, rules and calls, and after any
-sequence of changes.
+plain lists, in which instances of other protocols do not even appear. The engine must agree with
+them for random fleets, rules and calls, and after any sequence of changes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sidecar.dispatch.directory import Directory, Service
 from sidecar.dispatch.dispatcher import decide
 from sidecar.model import reason
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO, EVERY, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.build import ChainOptions, Rules, build_snapshot
 from sidecar.routing.chain import router_names
@@ -186,8 +187,11 @@ TWINS: dict[str, Callable[[World, list[Instance], list[Instance], Call], Routed]
 }  # fmt: skip
 
 
-def twin_route(world: World, call: Call) -> tuple[set[str], str]:
+def twin_route(world: World, call: Call, protocol: int) -> tuple[set[str], str]:
     members, why = twin_members(world)
+    if members:
+        members = [each for each in members if each.protocols & protocol]
+        why = "" if members else reason.PROTOCOL_MISMATCH
     out = members
     for name in world.options.routers:
         if out:
@@ -206,9 +210,9 @@ def built(world: World, table: InstanceTable | None = None) -> ServiceSnapshot:
     return build_snapshot(KEY, table, None, rules, world.options)
 
 
-def engine_route(service: Service, call: Call) -> tuple[set[str], str]:
+def engine_route(service: Service, call: Call, protocol: int) -> tuple[set[str], str]:
     assert service.plan is not None
-    pool = service.plan.pool(call.tag, call.force_tag, call.service_tag)
+    pool = service.plan.pool(call.tag, call.force_tag, call.service_tag, protocol)
     return {each.address for each in pool.instances}, pool.reason
 
 
@@ -230,7 +234,9 @@ INSTANCES = st.builds(
     env=st.sampled_from(["gray", "blue", "none"]),
     zone=st.sampled_from(["bj", "sh"]),
     disabled=st.sampled_from(["false"] * 6 + ["true"]),
+    protocols=st.sampled_from([DUBBO, DUBBO, TRIPLE, EVERY]),
 )
+PROTOCOLS = st.sampled_from([DUBBO, TRIPLE])
 TWIN_TAGS = st.builds(
     TwinTag,
     st.lists(st.sampled_from([*HOSTS, "198.51.100.1"]), max_size=3, unique=True).map(tuple),
@@ -277,26 +283,30 @@ WORLDS = st.builds(
 )
 
 
-@given(WORLDS, st.lists(CALLS, min_size=1, max_size=8))
+@given(WORLDS, st.lists(st.tuples(CALLS, PROTOCOLS), min_size=1, max_size=8))
 @settings(max_examples=400)
-def test_the_engine_routes_as_its_twin(world: World, calls: list[Call]) -> None:
+def test_the_engine_routes_as_its_twin(world: World, calls: list[tuple[Call, int]]) -> None:
     service = published(built(world))
-    for call in [*calls, *calls]:  # the second time from the memo
-        assert engine_route(service, call) == twin_route(world, call)
+    for call, protocol in [*calls, *calls]:  # the second time from the memo
+        assert engine_route(service, call, protocol) == twin_route(world, call, protocol)
 
 
-@given(WORLDS, CALLS, CALLS)
-def test_calls_of_one_memo_key_are_routed_equally(world: World, one: Call, two: Call) -> None:
-    snapshot = built(world)
-    chain, members = snapshot.chain, snapshot.members
+@given(WORLDS, PROTOCOLS, CALLS, CALLS)
+def test_calls_of_one_memo_key_are_routed_equally(
+    world: World, protocol: int, one: Call, two: Call
+) -> None:
+    view = built(world).view(protocol)
+    chain, members = view.chain, view.members
     if members and chain.inputs(one) == chain.inputs(two):
         counters = Counters()
         assert chain.route(one, members, counters) == chain.route(two, members, counters)
 
 
-@given(WORLDS, st.text(max_size=8))
-def test_memo_keys_do_not_grow_with_what_callers_send(world: World, noise: str) -> None:
-    chain = built(world).chain
+@given(WORLDS, PROTOCOLS, st.text(max_size=8))
+def test_memo_keys_do_not_grow_with_what_callers_send(
+    world: World, protocol: int, noise: str
+) -> None:
+    chain = built(world).view(protocol).chain
     for force in (False, True):
         unknown = chain.inputs(Call("unknown", force, "unknown"))
         noisy = chain.inputs(Call(f"unknown{noise.replace('|', '')}", force, "unknown"))
@@ -330,9 +340,9 @@ def test_fc_35_each_route_sees_one_epoch() -> None:
         directory.publish(KEY, snapshot)
         held = [*held[-4:], (service.plan, world)]
         for plan, seen in held:
-            call = random.choice(calls)
-            pool = plan.pool(call.tag, call.force_tag, call.service_tag)
-            out, why = twin_route(seen, call)
+            call, protocol = random.choice(calls), random.choice((DUBBO, TRIPLE))
+            pool = plan.pool(call.tag, call.force_tag, call.service_tag, protocol)
+            out, why = twin_route(seen, call, protocol)
             assert ({each.address for each in pool.instances}, pool.reason) == (out, why)
             for _ in range(20):
                 picked = pool.pick("m", 0, random.random, {})
@@ -346,6 +356,7 @@ def _random_instance(random: Random) -> Instance:
         application=random.choice(APPLICATIONS),
         tag=random.choice(("", "", "gray", "blue")),
         zone=random.choice(("bj", "sh")),
+        protocols=random.choice((DUBBO, TRIPLE, EVERY)),
     )
 
 
@@ -414,21 +425,24 @@ class Churn(RuleBasedStateMachine):
         self.world = self.world._replace(options=options)
         self.publish(None)
 
-    @rule(call=CALLS)
-    def route(self, call: Call) -> None:
-        assert engine_route(self.service, call) == twin_route(self.world, call)
+    @rule(call=CALLS, protocol=PROTOCOLS)
+    def route(self, call: Call, protocol: int) -> None:
+        routed = engine_route(self.service, call, protocol)
+        assert routed == twin_route(self.world, call, protocol)
 
-    @rule(call=CALLS)
-    def pick(self, call: Call) -> None:
+    @rule(call=CALLS, protocol=PROTOCOLS)
+    def pick(self, call: Call, protocol: int) -> None:
         decision = decide(
-            self.service, call.tag, call.force_tag, call.service_tag, "m", 0, self.random.random, {}
-        )
-        out, why = twin_route(self.world, call)
+            self.service, call.tag, call.force_tag, call.service_tag, "m", 0, self.random.random,
+            {}, protocol,
+        )  # fmt: skip
+        out, why = twin_route(self.world, call, protocol)
         if decision.instance is None:
             assert (set(), decision.reason) == (out, why)
         else:
             assert decision.instance.address in out
             assert decision.instance is self.table.instances[decision.instance.id]
+            assert decision.instance.protocols & protocol
 
     @precondition(lambda self: self.snapshot is not None)
     @invariant()
@@ -438,13 +452,14 @@ class Churn(RuleBasedStateMachine):
         fresh = build_snapshot(KEY, self.table, None, rules, self.world.options)
         assert self.snapshot.members == fresh.members
         assert self.snapshot.empty_reason == fresh.empty_reason
-        for call in (Call(), Call("gray|x|y"), Call("blue", True, "gray")):
-            assert self.snapshot.chain.inputs(call) == fresh.chain.inputs(call)
-            if fresh.members:
-                counters = Counters()
-                assert self.snapshot.chain.route(
-                    call, fresh.members, counters
-                ) == fresh.chain.route(call, fresh.members, counters)
+        for protocol in (DUBBO, TRIPLE):
+            view, wanted = self.snapshot.view(protocol), fresh.view(protocol)
+            assert (view.members, view.empty_reason) == (wanted.members, wanted.empty_reason)
+            for call in (Call(), Call("gray|x|y"), Call("blue", True, "gray")):
+                assert view.chain.inputs(call) == wanted.chain.inputs(call)
+                if wanted.members:
+                    found = view.chain.route(call, view.members, Counters())
+                    assert found == wanted.chain.route(call, wanted.members, Counters())
 
 
 TestChurn = Churn.TestCase

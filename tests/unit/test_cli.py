@@ -16,6 +16,7 @@ from sidecar.settings.json_schema import settings_schema
 CONFIG = Path(__file__).parents[2] / "config"
 EXPLANATION = {
     "service": "a.B",
+    "protocol": "dubbo",
     "epoch": 7,
     "steps": [{"router": "tag", "in": 6, "out": 2, "reason": "tagged", "excluded": []}],
     "eligible": ["127.0.0.1:1"],
@@ -90,6 +91,7 @@ def test_usage_errors_end_with_2():
     assert invoke("fly").exit_code == 2
     assert invoke("explain", "--service", "a.B", "--attachment", "x").exit_code == 2
     assert invoke("explain", "--service", "a.B", "--attachment", "=x").exit_code == 2
+    assert invoke("explain", "--service", "a.B", "--protocol", "tri").exit_code == 2
 
 
 def test_schema_and_version():
@@ -119,6 +121,8 @@ def test_explain_prints_a_table_or_json(monkeypatch):
     assert json.loads(invoke(*arguments, "--json").stdout) == EXPLANATION
     query = "service=g%2Fa.B%3A1&method=m&attachment=dubbo.tag%3Da+b"
     assert set(asked) == {f"http://127.0.0.1:9/explain?{query}"}
+    invoke(*arguments, "--protocol", "triple")
+    assert asked[-1] == f"http://127.0.0.1:9/explain?{query}&protocol=triple"
 
 
 def test_explain_without_a_sidecar(monkeypatch):

@@ -64,6 +64,12 @@ _GRPC_STATUSES: Final[dict[int, int]] = {
     503: UNAVAILABLE,
     504: UNAVAILABLE,
 }
+_RESET_STATUSES: Final[dict[int, int]] = {
+    0x7: UNAVAILABLE,  # REFUSED_STREAM
+    0x8: CANCELLED,  # CANCEL
+    0xB: RESOURCE_EXHAUSTED,  # ENHANCE_YOUR_CALM
+    0xC: PERMISSION_DENIED,  # INADEQUATE_SECURITY
+}
 
 
 def trailers_only(head: TripleHead, grpc_status: int, text: str) -> list[tuple[bytes, bytes]]:
@@ -130,6 +136,11 @@ def grpc_status_of_http(status: int) -> int:
     if 100 <= status < 200:
         return INTERNAL
     return _GRPC_STATUSES.get(status, UNKNOWN)
+
+
+def grpc_status_of_reset(code: int) -> int:
+    """Return the code for a stream that the peer reset, by gRPC's table of HTTP/2 errors."""
+    return _RESET_STATUSES.get(code, INTERNAL)
 
 
 def http_status_of_grpc(status: int) -> int:

@@ -42,7 +42,10 @@ class DubboEndpoint(Endpoint[DubboCall, Upstream], UpstreamOwner):
             return True
         links = self.links
         if not links:
-            return call.frame is not None and self.park(call, now)
+            if call.frame is None or not self.park(call):
+                return False
+            self.connect(now)
+            return True
         link = links[0]
         if self.context.connections > 1:
             link = self._least_pending(now)

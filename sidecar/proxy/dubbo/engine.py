@@ -9,7 +9,7 @@ from sidecar.model import protocol
 from sidecar.model.instance import Instance
 from sidecar.model.service import ServiceKey
 from sidecar.protocol.dubbo.frame import FrameReader
-from sidecar.protocol.dubbo.session import Liveness, ServerSession
+from sidecar.protocol.dubbo.session import ServerSession
 from sidecar.proxy.connector import Connector
 from sidecar.proxy.dubbo.downstream import Downstream, DubboCall
 from sidecar.proxy.dubbo.endpoint import DubboEndpoint
@@ -19,6 +19,7 @@ from sidecar.proxy.dubbo.upstream import Upstream
 from sidecar.proxy.endpoint import EndpointContext
 from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.pool import Pool
+from sidecar.resilience.liveness import Liveness
 from sidecar.settings.schema import Listener
 
 

@@ -18,13 +18,14 @@ from sidecar.model import reason
 from sidecar.protocol.dubbo.frame import STATUS_BAD_REQUEST, Frame, FrameReader, restamp
 from sidecar.protocol.dubbo.message import READONLY, WRITEABLE, event_kind
 from sidecar.protocol.dubbo.reply import heartbeat_reply, heartbeat_request
-from sidecar.protocol.dubbo.session import ASK, DEAD, ClientSession, Liveness
+from sidecar.protocol.dubbo.session import ClientSession
 from sidecar.proxy.dubbo import local_reply
 from sidecar.proxy.dubbo.downstream import DubboCall
 from sidecar.proxy.dubbo.extras import outgoing
 from sidecar.proxy.dubbo.settlement import DubboSettlement
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
+from sidecar.resilience.liveness import ASK, DEAD, Liveness
 from sidecar.telemetry import names
 
 log = logging.getLogger(__name__)

@@ -68,7 +68,9 @@ class Walk:
     def fail(self, key: ServiceKey, reason: str) -> None:
         self.directory.fail(key, reason)
 
-    def addresses_changed(self, gone: Sequence[str], added: Sequence[Instance]) -> None:
+    def addresses_changed(
+        self, protocol: int, gone: Sequence[str], added: Sequence[Instance]
+    ) -> None:
         return
 
 

@@ -35,9 +35,12 @@ class State:
     def rules(self):
         return [{"name": "greeter.tag-router"}]
 
-    def explain(self, key, method, attachments):
-        known = key == "a.B"
-        return {"service": key, "method": method, "attachments": attachments} if known else None
+    def explain(self, key, method, attachments, protocol):
+        if key != "a.B":
+            return None
+        return {
+            "service": key, "method": method, "attachments": attachments, "protocol": protocol
+        }  # fmt: skip
 
     def drain(self):
         self.drained += 1
@@ -110,6 +113,8 @@ async def test_explain(url):
     assert (await ask(url, "/explain?service=a.C"))[0] == 404
     assert (await ask(url, "/explain"))[0] == 400
     assert (await ask(url, "/explain?service=a.B&attachment=x"))[0] == 400
+    assert (await ask(url, "/explain?service=a.B&protocol=triple"))[1]["protocol"] == "triple"
+    assert (await ask(url, "/explain?service=a.B&protocol=tri"))[0] == 400
     assert (await ask(url, "/explain?service=a.B&attachment=%3Dx"))[0] == 400
 
 

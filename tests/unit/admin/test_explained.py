@@ -12,6 +12,7 @@ STEPS = [
 def explanation(**words):
     base = {
         "service": "a.B",
+        "protocol": "dubbo",
         "epoch": 7,
         "steps": STEPS,
         "eligible": [],
@@ -24,7 +25,7 @@ def explanation(**words):
 def test_a_table():
     text = explanation_table(explanation(eligible=["h:1", "h:2"], picked_by="random"))
     assert text.splitlines() == [
-        "a.B, snapshot 7",
+        "a.B (dubbo), snapshot 7",
         "router   in  out  reason",
         "match   100    6  matched",
         "nearby    6    2  nearby",
@@ -36,7 +37,7 @@ def test_a_table():
 def test_nothing_eligible():
     text = explanation_table(explanation(steps=[], reason="EMPTY_REGISTRY"))
     assert text.splitlines() == [
-        "a.B, snapshot 7",
+        "a.B (dubbo), snapshot 7",
         "router  in  out  reason",
         "eligible 0",
         "reason   EMPTY_REGISTRY",

@@ -10,6 +10,7 @@ from sidecar.discovery.interface import MAX_APPLICATIONS, MAX_STORED
 from sidecar.discovery.rule_book import service_rule_names
 from sidecar.discovery.slot import Slot
 from sidecar.model import reason
+from sidecar.model.protocol import DUBBO, EVERY, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.router import Call
 from sidecar.settings.schema import Registry, Services, Settings
@@ -309,7 +310,7 @@ def test_a_service_is_not_published_before_its_rules_were_read():
     assert world.board.log == []
     world.rule(APP_RULE, GRAY_RULE)
     snapshot = world.board.snapshots["demo.Cart"]
-    out = snapshot.chain.route(Call(), snapshot.members, world.counters).out
+    out = snapshot.dubbo.chain.route(Call(), snapshot.members, world.counters).out
     assert len(out) == 4
 
 
@@ -632,6 +633,48 @@ def test_addresses_are_gone_when_no_service_has_them(world):
     world.set(provider_name(12, started=1_700_000_600_000))
     assert world.board.gone == ["192.0.2.11:20880"]
     assert world.board.added.count("192.0.2.12:20880") == 2
+
+
+PORT_OF_BOTH = {
+    "Dubbo 3.3": [provider_name(11, ext__protocol="tri")],
+    "Dubbo 3.3, Triple first": [provider_name(11, scheme="tri", ext__protocol="dubbo")],
+    "Dubbo 3.2": [provider_name(11), provider_name(11, scheme="tri")],
+    "Dubbo 3.2, Triple first": [provider_name(11, scheme="tri"), provider_name(11)],
+}
+
+
+@pytest.mark.parametrize("kind", PORT_OF_BOTH)
+def test_one_port_for_both_protocols_is_one_instance(world, kind):
+    world.set(*PORT_OF_BOTH[kind])
+    world.subscribe()
+    (instance,) = world.board.instances()
+    assert instance.protocols == EVERY
+    assert world.board.addresses == world.board.triple_addresses == {instance.address}
+    world.set(provider_name(11, scheme="tri", started=1_700_000_600_000))
+    (after,) = world.board.instances()
+    assert (after.id, after.protocols) == (instance.id, TRIPLE)
+    assert (world.board.addresses, world.board.gone) == (set(), [instance.address])
+    assert world.board.triple_addresses == {instance.address}
+
+
+def test_other_protocols_are_refused_and_both_of_ours_are_not(world):
+    world.set(
+        provider_name(11),
+        provider_name(11, scheme="tri", port=50051),
+        provider_name(12, scheme="grpc", port=50051),
+        provider_name(13, scheme="rest"),
+    )
+    world.subscribe()
+    snapshot = world.board.snapshots["demo.Cart"]
+    by_protocol = {
+        protocol: {snapshot.instances[each].address for each in snapshot.view(protocol).members}
+        for protocol in (DUBBO, TRIPLE)
+    }
+    assert by_protocol[DUBBO] == world.board.addresses == {"192.0.2.11:20880"}
+    assert by_protocol[TRIPLE] == {"192.0.2.11:50051", "192.0.2.12:50051"}
+    assert world.board.triple_addresses == by_protocol[TRIPLE]
+    (refused,) = world.catalog.view(CART)["refused"]
+    assert refused["reason"] == "unsupported_protocol"
 
 
 def test_a_failed_build_keeps_the_snapshot_and_is_counted(world, monkeypatch):

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+from functools import reduce
+from itertools import permutations
+from operator import or_
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +12,7 @@ from sidecar.discovery.address import AddressPolicy
 from sidecar.discovery.claims import Claims
 from sidecar.discovery.provider_url import read_provider
 from sidecar.discovery.registration import Interner
+from sidecar.model.protocol import DUBBO, EVERY, TRIPLE
 from sidecar.routing.table import InstanceTable
 from tests.fixtures.provider_names import provider_name
 
@@ -88,6 +94,48 @@ def test_an_equal_claim_of_another_registry_changes_nothing():
     assert table.size == 0
 
 
+def registered(*schemes, **more):
+    """Two or more URLs of one start time for one port, as Dubbo 3.2 registers it."""
+    return [instance(11, scheme=each, **more) for each in schemes]
+
+
+@pytest.mark.parametrize("schemes", list(permutations(["dubbo", "tri"])))
+@pytest.mark.parametrize("at_once", [True, False])
+def test_two_protocols_of_one_port_are_one_instance(schemes, at_once):
+    table, claims = make()
+    first, second = registered(*schemes)
+    if not at_once:
+        claims.apply({("a", 1): first}, {})
+        assert table.find(first).protocols == first.protocols
+    claims.apply({("a", 1): first, ("a", 2): second} if at_once else {("a", 2): second}, {})
+    assert table.size == 1
+    # The same in both orders, so that all sidecars agree.
+    assert (table.find(first).protocol, table.find(first).protocols) == ("dubbo", EVERY)
+    ordinal = table.find(first).id
+    change = claims.apply({}, {("a", 1): first})
+    assert [(each.id, each.protocols) for each in change.added] == [(ordinal, second.protocols)]
+    assert table.find(second).is_same(second)
+    claims.apply({}, {("a", 2): second})
+    assert table.size == 0
+
+
+def test_protocols_of_two_registries_add_up():
+    table, claims = make()
+    both, only = registered("dubbo", "tri", ext__protocol="tri")
+    claims.apply({("a", 1): both}, {})
+    assert claims.apply({("b", 1): only}, {}).is_empty
+    assert table.find(both).is_same(both)
+
+
+def test_two_protocols_on_two_ports_are_two_instances():
+    table, claims = make()
+    (dubbo,) = registered("dubbo")
+    (triple,) = registered("tri", port=50051)
+    claims.apply({("a", 1): dubbo, ("a", 2): triple}, {})
+    assert [each.protocols for each in table.instances] == [DUBBO, TRIPLE]
+    assert claims.contested == 0
+
+
 def test_equal_start_times_keep_the_one_that_was_there():
     table, claims = make()
     claims.apply({("a", 1): instance(11, weight=1)}, {})
@@ -111,7 +159,7 @@ def test_hundreds_of_twins_cost_no_more_than_hundreds_of_instances():
 
 
 CLAIM = st.tuples(st.sampled_from("ab"), st.integers(0, 5))
-SAID = st.tuples(st.integers(11, 13), st.integers(0, 3), st.sampled_from([1, 2]))
+SAID = st.tuples(st.integers(11, 13), st.integers(0, 3), st.sampled_from([1, 2]), st.integers(1, 3))
 
 
 @given(st.lists(st.tuples(st.dictionaries(CLAIM, SAID), st.sets(CLAIM)), max_size=12))
@@ -121,8 +169,8 @@ def test_the_table_is_what_the_claims_in_force_say(steps):
     ordinals = {}
     for wanted, leaving in steps:
         made = {
-            claim: instance(n, started=1_700_000_000_000 + s, weight=w)
-            for claim, (n, s, w) in wanted.items()
+            claim: instance(n, started=1_700_000_000_000 + s, weight=w).with_protocols(p)
+            for claim, (n, s, w, p) in wanted.items()
             if claim not in known
         }
         dropped = {claim: known.pop(claim) for claim in leaving if claim in known}
@@ -135,7 +183,8 @@ def test_the_table_is_what_the_claims_in_force_say(steps):
         assert table.size == len(best)
         for address, candidates in best.items():
             found = table.find(candidates[0])
-            assert any(found.is_same(each) for each in candidates)
+            assert any(found.is_same(each.with_protocols(found.protocols)) for each in candidates)
+            assert found.protocols == reduce(or_, (each.protocols for each in candidates))
             assert found.started_ms == max(each.started_ms for each in candidates)
             assert ordinals.setdefault(address, found.id) == found.id
         ordinals = {address: number for address, number in ordinals.items() if address in best}

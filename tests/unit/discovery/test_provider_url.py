@@ -17,6 +17,7 @@ from sidecar.discovery.provider_url import (
 )
 from sidecar.discovery.registration import Interner
 from sidecar.model.instance import UNASSIGNED, Instance
+from sidecar.model.protocol import DUBBO, EVERY, TRIPLE
 from tests.vectors.loader import ROOT
 
 POLICY = AddressPolicy([])
@@ -120,7 +121,7 @@ GOLDEN = {
 def test_golden_names(shape):
     name, expected = GOLDEN[shape]
     found = accept(name)
-    assert found.protocol == "dubbo"
+    assert (found.protocol, found.protocols) == ("dubbo", DUBBO)
     assert found.host == "192.0.2.11"
     assert found.path == "demo.Cart"
     assert {key: getattr(found, key) for key in expected} == expected
@@ -275,8 +276,12 @@ def test_user_information_and_fragment_are_dropped():
         ("dubbo://0.0.0.0:20880/demo.Cart", "unspecified"),
         ("dubbo://169.254.1.1:20880/demo.Cart", "link_local"),
         ("dubbo://224.1.1.1:20880/demo.Cart", "multicast"),
-        ("tri://192.0.2.1:50051/demo.Cart", "unsupported_protocol"),
-        ("rest://192.0.2.1:8080/demo.Cart?ext.protocol=tri", "unsupported_protocol"),
+        ("tri://192.0.2.1/demo.Cart", "no_port"),
+        ("grpc://192.0.2.1/demo.Cart?weight=50", "no_port"),
+        ("rest://192.0.2.1:8080/demo.Cart", "unsupported_protocol"),
+        ("rest://192.0.2.1:8080/demo.Cart?ext.protocol=rest2,http", "unsupported_protocol"),
+        ("http://192.0.2.1:8080/demo.Cart", "unsupported_protocol"),
+        ("triple://192.0.2.1:50051/demo.Cart", "unsupported_protocol"),
         ("consumer://192.0.2.1/demo.Cart?side=consumer", "unsupported_protocol"),
         ("empty://0.0.0.0/demo.Cart?category=providers", "unsupported_protocol"),
         ("dubbo://192.0.2.1:20880/demo.Other", "other_interface"),
@@ -293,10 +298,39 @@ def test_a_refusal_tells_the_address():
 
 
 @pytest.mark.parametrize("key", ["ext.protocol", "preferred.protocol"])
-def test_one_port_for_several_protocols(key):
-    found = accept(f"tri://192.0.2.1:50051/demo.Cart?{key}=dubbo")
-    assert found.protocol == "dubbo"
+@pytest.mark.parametrize(
+    ("scheme", "named", "protocols"),
+    [
+        ("dubbo", "", DUBBO),
+        ("dubbo", "tri", EVERY),
+        ("dubbo", "rest, TRI", EVERY),
+        ("dubbo", "rest,http", DUBBO),
+        ("tri", "", TRIPLE),
+        ("tri", "dubbo", EVERY),
+        ("tri", "grpc", TRIPLE),
+        ("grpc", "", TRIPLE),
+        ("rest", "tri", TRIPLE),
+        ("rest", "dubbo", DUBBO),
+    ],
+)
+@pytest.mark.parametrize("encode", ENCODINGS)
+def test_what_a_port_speaks(encode, scheme, named, protocols, key):
+    found = accept(encode(f"{scheme}://192.0.2.1:50051/demo.Cart?a=1&{key}={named}&b=2"))
+    assert (found.protocol, found.protocols) == (scheme, protocols)
     assert found.address == "192.0.2.1:50051"
+
+
+def test_a_plain_grpc_service():
+    url = "grpc://192.0.2.5:50051/helloworld.Greeter?weight=50"
+    assert provider_interface(url) == "helloworld.Greeter"
+    found = accept(url, "helloworld.Greeter")
+    assert (found.protocols, found.address, found.weight) == (TRIPLE, "192.0.2.5:50051", 50)
+    assert (found.path, found.version, found.group) == ("helloworld.Greeter", "", "")
+
+
+def test_equal_schemes_are_one_text():
+    one, two = (accept(f"tri://192.0.2.{n}:50051/demo.Cart") for n in (1, 2))
+    assert one.protocol is two.protocol
 
 
 def test_allowed_networks():

@@ -10,6 +10,7 @@ from sidecar.discovery.registration import (
     parse_query,
     read_int,
 )
+from sidecar.model.protocol import TRIPLE
 
 
 def registration(query):
@@ -109,7 +110,7 @@ def test_values():
     assert (found.version, found.group, found.tag, found.token) == ("1.0", "g", "gray", "t")
     assert (found.weight, found.warmup_ms, found.timeout_ms) == (7, 5, 9)
     assert found.category == "providers"
-    assert set(found.other_protocols) == {"tri", "rest"}
+    assert found.protocols == TRIPLE
 
 
 @pytest.mark.parametrize("key", ["weight", "warmup", "timeout"])

@@ -12,6 +12,7 @@ from sidecar.dispatch.directory import Directory, Service
 from sidecar.dispatch.dispatcher import Decision, decide
 from sidecar.model import reason
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO, EVERY, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.router import Rules
 from sidecar.settings.schema import Nearby
@@ -47,6 +48,25 @@ def test_an_instance_is_chosen() -> None:
     assert gray is not None
     assert gray.host == "192.0.2.2"
     assert found.last_used == NOW_MS
+
+
+def test_only_what_speaks_the_protocol_is_chosen() -> None:
+    found = service(
+        provider("192.0.2.1"),
+        provider("192.0.2.2", protocol="tri"),
+        provider("192.0.2.3", protocol="grpc"),
+        provider("192.0.2.4", protocols=EVERY),
+    )
+    rng = Random(1).random
+    picked: dict[int, set[str]] = {DUBBO: set(), TRIPLE: set()}
+    for protocol, hosts in picked.items():
+        for tag in ("", "x") * 50:
+            decision = decide(found, tag, False, "", "m", NOW_MS, rng, {}, protocol)
+            assert decision.instance is not None
+            hosts.add(decision.instance.host)
+    assert picked[DUBBO] == {"192.0.2.1", "192.0.2.4"}
+    assert picked[TRIPLE] == {"192.0.2.2", "192.0.2.3", "192.0.2.4"}
+    assert all(d.instance.host in picked[DUBBO] for _ in range(50) if (d := call(found)).instance)
 
 
 def test_the_interface_level_tag_and_the_method_count() -> None:
@@ -86,6 +106,7 @@ FORCED = "force: true\ntags: [{name: dead, addresses: [198.51.100.1]}]"
         (reason.VERSION_MISMATCH, service(provider(version="2.0.0")), "", False),
         (reason.GROUP_MISMATCH, service(provider(group="dev")), "", False),
         (reason.DISABLED, service(provider(disabled="true")), "", False),
+        (reason.PROTOCOL_MISMATCH, service(provider(protocol="tri")), "", False),
         (reason.TAG_FORCED_EMPTY, service(provider()), "gray", True),
         (reason.TAG_FORCED_EMPTY, service(provider(), text=FORCED), "dead", False),
         (reason.TAG_EMPTY, service(provider(tag="gray")), "", False),

@@ -12,6 +12,7 @@ from sidecar.dispatch.plan import Plan
 from sidecar.model import reason
 from sidecar.model.instance import Instance
 from sidecar.model.instance_set import InstanceSet
+from sidecar.model.protocol import EVERY, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.router import Call, Rules, Step
 from sidecar.telemetry.counters import Counters
@@ -50,6 +51,7 @@ def test_every_step_is_named() -> None:
     answer = explain(service(*FLEET), Call("gray"), "find", {})
     assert answer == {
         "service": INTERFACE,
+        "protocol": "dubbo",
         "epoch": 1,
         "steps": [
             {
@@ -104,6 +106,36 @@ def test_no_member() -> None:
     answer = explain(service(provider(version="2.0.0")), Call(), "m", {})
     assert steps(answer) == [("match", 1, 0, reason.VERSION_MISMATCH)]
     assert answer["reason"] == reason.VERSION_MISMATCH
+
+
+def test_the_other_protocol_is_left_out_first() -> None:
+    found = service(
+        provider("192.0.2.11", zone="bj"),
+        provider("192.0.2.12", zone="sh", protocol="tri"),
+        provider("192.0.2.13", zone="bj", protocols=EVERY),
+        provider("192.0.2.14", protocol="tri", version="2.0.0"),
+    )
+    answer = explain(found, Call(), "m", {}, TRIPLE)
+    assert answer["protocol"] == "triple"
+    assert answer["steps"][0] == {
+        "router": "match",
+        "in": 4,
+        "out": 2,
+        "reason": "matched",
+        "excluded": [
+            {"instance": "192.0.2.11:20880", "reason": "PROTOCOL_MISMATCH"},
+            {"instance": "192.0.2.14:20880", "reason": "VERSION_MISMATCH"},
+        ],
+    }
+    assert steps(answer)[3] == ("nearby", 2, 1, "local")
+    assert answer["eligible"] == ["192.0.2.13:20880"]
+    assert explain(found, Call(), "m", {})["eligible"] == ["192.0.2.11:20880", "192.0.2.13:20880"]
+
+
+def test_nobody_speaks_the_protocol() -> None:
+    answer = explain(service(provider("192.0.2.1", protocol="tri")), Call("gray"), "m", {})
+    assert steps(answer) == [("match", 1, 0, reason.PROTOCOL_MISMATCH)]
+    assert answer["reason"] == reason.PROTOCOL_MISMATCH
 
 
 def test_before_the_first_publish() -> None:

@@ -7,10 +7,12 @@ from itertools import combinations
 from sidecar.dispatch.plan import MAX_RECENT, MAX_RECENT_LENGTH, Plan
 from sidecar.model import reason
 from sidecar.model.instance_set import InstanceSet
+from sidecar.model.protocol import EVERY, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.build import build_snapshot
+from sidecar.routing.chain import RouterChain
 from sidecar.routing.router import Rules, Step
-from sidecar.routing.snapshot import ServiceSnapshot
+from sidecar.routing.snapshot import ServiceSnapshot, View
 from sidecar.routing.table import InstanceTable
 from sidecar.telemetry.counters import Counters
 from tests.fixtures.fleet import INTERFACE, options, provider, rule, snapshot
@@ -62,6 +64,35 @@ def test_no_member() -> None:
     found = plan()
     assert found.pool("", False, "").reason == reason.EMPTY_REGISTRY
     assert found.pool("gray", True, "").reason == reason.EMPTY_REGISTRY
+
+
+def test_each_protocol_has_pools_of_its_own() -> None:
+    fleet = [
+        provider("192.0.2.1"), provider("192.0.2.2", protocol="tri"),
+        provider("192.0.2.3", protocol="tri", tag="gray"),
+    ]  # fmt: skip
+    found = Plan(snapshot(fleet), Counters())
+    for _ in range(2):
+        for tag, dubbo, triple in (("", {0}, {1}), ("gray", {0}, {2}), ("x", {0}, {1})):
+            assert ids(found, tag) == dubbo
+            assert {i.id for i in found.pool(tag, False, "", TRIPLE).instances} == triple
+    assert found.pool("", False, "", TRIPLE) is found.pool("", False, "", TRIPLE)
+    assert found.pool("gray", True, "").reason == reason.TAG_FORCED_EMPTY
+
+
+def test_equal_results_share_a_pool_across_protocols() -> None:
+    found = Plan(snapshot([provider(protocols=EVERY), provider("192.0.2.9")]), Counters())
+    assert found.pool("", False, "") is not found.pool("", False, "", TRIPLE)
+    found = Plan(snapshot([provider(protocols=EVERY)]), Counters())
+    assert found.pool("", False, "") is found.pool("", False, "", TRIPLE)
+    assert found.pool("x", False, "") is found.pool("x", False, "", TRIPLE)
+    assert found._references == 2
+
+
+def test_nobody_speaks_the_protocol() -> None:
+    found = plan("", "gray")
+    assert found.pool("", False, "", TRIPLE).reason == reason.PROTOCOL_MISMATCH
+    assert found.pool("gray", True, "", TRIPLE) is found.pool("", False, "", TRIPLE)
 
 
 def test_what_consumers_send_is_remembered_within_caps() -> None:
@@ -152,3 +183,12 @@ def test_a_snapshot_that_routes_the_same_keeps_the_pools() -> None:
     assert not found.adopt(built(table, same, "192.0.2.2"))
     assert found.snapshot is same
     assert not found.adopt(built(InstanceTable(), None, "192.0.2.1"))  # another history
+    assert not found.adopt(_with_other_chain(same))
+
+
+def _with_other_chain(found: ServiceSnapshot) -> ServiceSnapshot:
+    triple = View(found.triple.members, RouterChain(), "")
+    return ServiceSnapshot(
+        found.key, found.epoch, found.version, found.size, found.instances, found.member_sets,
+        found.dubbo, triple,
+    )  # fmt: skip

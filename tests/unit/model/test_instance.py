@@ -22,12 +22,19 @@ def test_an_id_is_given_to_a_copy() -> None:
     assert instance.is_same(draft)
 
 
+def test_protocols_are_given_to_a_copy() -> None:
+    instance = provider(weight=7, methods={"find": 1}, zone="bj").with_id(3)
+    both = instance.with_protocols(3)
+    assert (both.id, both.protocols, both.protocol) == (3, 3, "dubbo")
+    assert both.with_protocols(1).is_same(instance)
+
+
 def _draft(**fields: object) -> Instance:
     values: dict[str, object] = {
         "id": 1, "protocol": "dubbo", "host": "h", "port": 1, "path": "p", "interface": "i",
         "version": "1", "group": "g", "application": "a", "tag": "t", "token": "k", "weight": 1,
         "started_ms": 1, "warmup_ms": 1, "timeout_ms": 1, "parameters": {"a": "b"},
-        "method_weights": {"m": 1}, "method_timeouts": {"m": 1}, **fields,
+        "method_weights": {"m": 1}, "method_timeouts": {"m": 1}, "protocols": 1, **fields,
     }  # fmt: skip
     return Instance(**values)  # type: ignore[arg-type]
 
@@ -37,7 +44,7 @@ def _draft(**fields: object) -> Instance:
     [
         "protocol", "host", "port", "path", "interface", "version", "group", "application", "tag",
         "token", "weight", "started_ms", "warmup_ms", "timeout_ms", "parameters",
-        "method_weights", "method_timeouts",
+        "method_weights", "method_timeouts", "protocols",
     ],
 )  # fmt: skip
 def test_every_field_but_the_id_makes_a_difference(field: str) -> None:

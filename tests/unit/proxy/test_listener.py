@@ -1,7 +1,9 @@
 import asyncio
+import os
 
 import pytest
 
+from sidecar.model.errors import SidecarError
 from sidecar.proxy.listener import EVERY_ADDRESS, Listener, is_of_this_machine
 from sidecar.settings.schema import Listener as ListenerSettings
 
@@ -101,3 +103,18 @@ async def test_other_listeners_listen_where_they_are_told_to(settings, host):
     loop, consumers, _ = await listening(**settings)
     assert loop.host == host
     assert loop.accept() is consumers[0]
+
+
+async def test_a_unix_socket_that_cannot_be_listened_on_leaves_no_file(tmp_path, monkeypatch):
+    class FullLoop:
+        async def create_unix_server(self, accept, sock, backlog):
+            assert os.listdir() == ["s"]
+            raise OSError(24, "Too many open files")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sidecar.proxy.listener.parse_listen_address", lambda _: ("s", -1))
+    listener = Listener(FullLoop(), ListenerSettings(address="unix:///s"), None, None)
+    with pytest.raises(SidecarError, match=r"^cannot listen on unix:///s: Too many open files$"):
+        await listener.start()
+    assert os.listdir() == []
+    listener.stop()

@@ -31,7 +31,9 @@ class Services:
 
     def fail(self, key: ServiceKey, reason: str) -> None: ...
 
-    def addresses_changed(self, gone: Sequence[str], added: Sequence[Instance]) -> None: ...
+    def addresses_changed(
+        self, protocol: int, gone: Sequence[str], added: Sequence[Instance]
+    ) -> None: ...
 
 
 async def releases(monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]) -> int:

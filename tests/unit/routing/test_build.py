@@ -7,6 +7,7 @@ import time
 import pytest
 
 from sidecar.model import reason
+from sidecar.model.protocol import DUBBO, EVERY, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.build import ChainOptions, Rules, build_snapshot, chain_options
 from sidecar.routing.router import Call
@@ -51,8 +52,13 @@ def test_the_location_is_the_consumers_value_of_the_key() -> None:
     assert chain_options(off, KEY).routers == ("tag", "tag-service")
 
 
+def seen(found: ServiceSnapshot, protocol: int) -> set[int]:
+    view = found.view(protocol)
+    return hosts(found, view.chain.route(Call(), view.members, Counters()).out)
+
+
 def untagged(found: ServiceSnapshot) -> set[int]:
-    return hosts(found, found.chain.route(Call(), found.members, Counters()).out)
+    return seen(found, DUBBO)
 
 
 def test_an_empty_table() -> None:
@@ -78,7 +84,7 @@ def test_the_epoch_stays_when_no_route_can_change() -> None:
     other = table.apply([provider("192.0.2.9", version="2.0.0")])
     second = build_snapshot(KEY, table, other, Rules(), options(), first)
     assert (second.epoch, second.version, second.size) == (1, 2, 2)
-    assert second.chain is first.chain
+    assert second.dubbo.chain is first.dubbo.chain
     assert second.instances is table.instances
     third = build_snapshot(
         KEY, table, table.apply([provider(weight=1)]), Rules(), options(), second
@@ -105,6 +111,63 @@ def test_a_missed_change_means_building_anew(is_latest_given: bool) -> None:
     change = latest if is_latest_given else missed
     second = build_snapshot(KEY, table, change, Rules(), options(), first)
     assert (untagged(second), second.epoch, second.version) == ({2, 3}, 2, 3)
+
+
+def test_each_protocol_has_its_own_view() -> None:
+    table = InstanceTable()
+    local = [provider(f"192.0.2.{n}", zone="bj", protocol="tri") for n in (1, 2, 3)]
+    remote = [provider("192.0.2.4", zone="bj"), provider("192.0.2.5", zone="sh")]
+    near = options("", Nearby(threshold=60), "bj")
+    found = build_snapshot(KEY, table, table.apply([*local, *remote]), Rules(), near)
+    assert (len(found.members), found.empty_reason) == (5, "")
+    assert hosts(found, found.view(DUBBO).members) == {4, 5}
+    assert hosts(found, found.view(TRIPLE).members) == {1, 2, 3}
+    assert seen(found, DUBBO) == {4, 5}  # one of two is 50 %; four of five would be local
+    assert seen(found, TRIPLE) == {1, 2, 3}
+
+
+def test_what_nobody_speaks_has_no_chain() -> None:
+    table = InstanceTable()
+    first = build_snapshot(KEY, table, table.apply([provider()]), Rules(), options())
+    assert first.triple.empty_reason == reason.PROTOCOL_MISMATCH
+    assert not first.triple.chain.routers
+    assert first.dubbo.empty_reason == ""
+    second = build_snapshot(
+        KEY,
+        table,
+        table.apply([provider("192.0.2.2")]),
+        Rules({"cart-app": RULE}),
+        options(),
+        first,
+    )
+    assert second.triple.chain is first.triple.chain
+    third = build_snapshot(
+        KEY, table, table.apply([provider("192.0.2.3", protocol="tri")]), Rules(), options(), second
+    )
+    assert (third.epoch, seen(third, TRIPLE)) == (3, {3})
+    assert third.dubbo.empty_reason == third.triple.empty_reason == ""
+    gone = [provider(), provider("192.0.2.2")]
+    fourth = build_snapshot(KEY, table, table.apply([], gone), Rules(), options(), third)
+    assert (fourth.epoch, fourth.dubbo.empty_reason) == (4, reason.PROTOCOL_MISMATCH)
+    assert not fourth.dubbo.chain.routers
+    last = table.apply([], [provider("192.0.2.3")])
+    fifth = build_snapshot(KEY, table, last, Rules(), options(), fourth)
+    assert fifth.dubbo.empty_reason == fifth.triple.empty_reason == reason.EMPTY_REGISTRY
+
+
+def test_who_speaks_both_is_seen_by_both_through_one_view() -> None:
+    table = InstanceTable()
+    both = [provider("192.0.2.1", protocols=EVERY), provider("192.0.2.2", protocols=EVERY)]
+    first = build_snapshot(KEY, table, table.apply(both), Rules(), options())
+    assert first.dubbo is first.triple
+    second = build_snapshot(
+        KEY, table, table.apply([provider("192.0.2.1")]), Rules(), options(), first
+    )
+    assert (seen(second, DUBBO), seen(second, TRIPLE)) == ({1, 2}, {2})
+    third = build_snapshot(KEY, table, table.apply(both), Rules(), options(), second)
+    assert third.dubbo is third.triple
+    assert seen(third, TRIPLE) == {1, 2}
+    assert third.epoch == 3
 
 
 def test_several_changes_may_be_built_one_by_one() -> None:

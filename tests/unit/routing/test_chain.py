@@ -44,10 +44,10 @@ def test_the_switch_string(switch: str, names: tuple[str, ...]) -> None:
 def test_without_the_tag_router_tagged_instances_are_eligible() -> None:
     fleet = [provider("192.0.2.1", tag="gray"), provider("192.0.2.2")]
     without = snapshot(fleet, chain=options("-tag"))
-    routed = without.chain.route(Call(), without.members, Counters())
+    routed = without.dubbo.chain.route(Call(), without.members, Counters())
     assert hosts(without, routed.out) == {1, 2}
     whole = snapshot(fleet)
-    routed = whole.chain.route(Call(), whole.members, Counters())
+    routed = whole.dubbo.chain.route(Call(), whole.members, Counters())
     assert hosts(whole, routed.out) == {2}
 
 
@@ -107,4 +107,4 @@ def test_a_router_that_cannot_say_its_inputs_is_not_memoised() -> None:
 
 def test_the_default_chain_and_its_order() -> None:
     found = snapshot([provider(tag="gray", zone="a")], rules=Rules(), chain=options(location="a"))
-    assert tuple(router.name for router in found.chain.routers) == ALL
+    assert tuple(router.name for router in found.dubbo.chain.routers) == ALL

@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.model import reason
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO, EVERY, TRIPLE
 from sidecar.model.service import ServiceKey
 from sidecar.routing.members import MEMBER, MemberSets
 from tests.fixtures.fleet import INTERFACE, numbered, provider
@@ -25,6 +26,31 @@ def test_fc_18_same_interface_other_version() -> None:
     assert set(sets(ServiceKey(INTERFACE, "1.0.0", "dev"), *fleet).members) == {0, 1}
     assert set(sets(ServiceKey(INTERFACE, "0.0.0"), *fleet).members) == {3}
     assert set(sets(ServiceKey(INTERFACE), *fleet).members) == {3}
+
+
+def test_members_by_what_they_speak() -> None:
+    key = ServiceKey(INTERFACE)
+    dubbo, triple = provider("192.0.2.1"), provider("192.0.2.2", protocol="tri")
+    both, other = provider("192.0.2.3", protocols=EVERY), provider("192.0.2.4", version="2.0.0")
+    found = sets(key, dubbo, triple, both, other)
+    assert set(found.members) == {0, 1, 2}
+    assert set(found.speaking(DUBBO)) == {0, 2}
+    assert set(found.speaking(TRIPLE)) == {1, 2}
+    before, after = numbered(dubbo)[0], numbered(dubbo.with_protocols(TRIPLE))[0]
+    found = found.changed([before], [after])
+    assert set(found.members) == {0, 1, 2}
+    assert set(found.speaking(DUBBO)) == {2}
+    assert set(found.speaking(TRIPLE)) == {0, 1, 2}
+
+
+def test_one_protocol_costs_no_set_of_its_own() -> None:
+    key = ServiceKey(INTERFACE)
+    found = sets(key, provider(), provider("192.0.2.9"))
+    assert found.speaking(DUBBO) is found.members
+    assert not found.speaking(TRIPLE)
+    found = sets(key, provider(protocols=EVERY))
+    assert found.speaking(DUBBO) is found.speaking(TRIPLE) is found.members
+    assert sets(key).speaking(DUBBO) is sets(key).speaking(TRIPLE)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def step(local: int, others: int, nearby: Nearby, location: str = "loc1") -> Ste
     instances = [provider(f"10.0.{n >> 8}.{n & 255}", zone="loc1") for n in range(local)]
     instances += [provider(f"10.1.{n >> 8}.{n & 255}", zone="loc2") for n in range(others)]
     found = snapshot(instances, chain=options("-default,nearby", nearby, location))
-    (router,) = found.chain.routers
+    (router,) = found.dubbo.chain.routers
     return router.route(Call(), found.members)
 
 
@@ -69,7 +69,7 @@ def test_fc_38_unknown_locations() -> None:
         provider("192.0.2.3", zone="x"),
     ]
     found = snapshot(nowhere, chain=options("-default,nearby", FIVE, "x"))
-    (router,) = found.chain.routers
+    (router,) = found.dubbo.chain.routers
     assert set(router.route(Call(), found.members).out) == {2}
 
 
@@ -83,7 +83,7 @@ def test_the_denominator_is_the_input_of_the_router() -> None:
         [provider(f"192.0.2.{n}", zone="loc1" if n < 3 else "loc2") for n in range(9)],
         chain=options("-default,nearby", Nearby(threshold=34), "loc1"),
     )
-    (router,) = found.chain.routers
+    (router,) = found.dubbo.chain.routers
     assert len(router.route(Call(), found.members).out) == 9
     assert len(router.route(Call(), found.members - found.members[5:]).out) == 3
 
@@ -96,7 +96,7 @@ def fleet() -> tuple[InstanceTable, ServiceSnapshot]:
 
 
 def local_after(snapshot: ServiceSnapshot) -> set[int]:
-    (router,) = snapshot.chain.routers
+    (router,) = snapshot.dubbo.chain.routers
     return set(router.route(Call(), snapshot.members).out)
 
 
@@ -109,7 +109,7 @@ def test_the_local_set_follows_changes() -> None:
     assert local_after(after) == {1}
     other = table.apply([provider("192.0.2.3", zone="c")])
     last = build_snapshot(key, table, other, Rules(), chain, after)
-    assert last.chain is after.chain
+    assert last.dubbo.chain is after.dubbo.chain
     assert len(local_after(last)) == 1
 
 

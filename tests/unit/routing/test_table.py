@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import DUBBO, EVERY
 from sidecar.routing.table import InstanceTable
 from tests.fixtures.fleet import provider
 
@@ -59,14 +60,13 @@ def test_a_draft_wins_over_its_own_removal_and_the_last_draft_wins() -> None:
     assert table.size == 1
 
 
-def test_group_version_and_protocol_are_part_of_the_identity() -> None:
+def test_group_and_version_are_part_of_the_identity() -> None:
     table = InstanceTable()
     drafts = [
-        provider(), provider(group="dev"), provider(version="1.0.0"), provider(protocol="tri"),
-        provider(port=20881),
+        provider(), provider(group="dev"), provider(version="1.0.0"), provider(port=20881),
     ]  # fmt: skip
     table.apply(drafts)
-    assert table.size == 5
+    assert table.size == 4
     for draft in drafts:
         found = table.find(draft)
         assert found is not None
@@ -81,6 +81,15 @@ def test_fc_10_a_restart_of_the_same_address_keeps_the_id() -> None:
     change = table.apply([provider(started_ms=1_700_000_600_000)])
     assert [(i.id, i.started_ms) for i in change.added] == [(1, 1_700_000_600_000)]
     assert [i.id for i in change.removed] == [1]
+
+
+def test_another_protocol_of_the_same_port_keeps_the_id() -> None:
+    table = InstanceTable()
+    table.apply([provider("192.0.2.9"), provider()])
+    change = table.apply([provider(protocols=EVERY)])
+    assert [(i.id, i.protocols) for i in change.removed] == [(1, DUBBO)]
+    assert [(i.id, i.protocols) for i in change.added] == [(1, EVERY)]
+    assert [i.id for i in table.apply([], [provider(protocol="tri")]).removed] == [1]
 
 
 def test_applications_are_counted() -> None:

@@ -24,7 +24,7 @@ def fleet(text: str, *instances: Instance) -> ServiceSnapshot:
 
 
 def router(found: ServiceSnapshot) -> Router:
-    (only,) = found.chain.routers
+    (only,) = found.dubbo.chain.routers
     return only
 
 

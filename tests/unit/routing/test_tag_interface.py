@@ -22,7 +22,7 @@ def fleet(text: str) -> ServiceSnapshot:
 
 
 def router(found: ServiceSnapshot) -> Router:
-    (only,) = found.chain.routers
+    (only,) = found.dubbo.chain.routers
     return only
 
 
@@ -131,6 +131,6 @@ def test_ten_instances_three_routers() -> None:
     )
     trace: list = []  # type: ignore[type-arg]
     call = Call("gray1", False, "grayA")
-    out = found.chain.route(call, found.members, Counters(), trace).out
+    out = found.dubbo.chain.route(call, found.members, Counters(), trace).out
     assert [hosts(found, each.step.out) for each in trace] == [gray1, gray1, {1, 2}]
     assert hosts(found, out) == {1, 2}

@@ -1,0 +1,338 @@
+"""A consumer's HTTP/2 connection: each of its streams is a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, final
+
+from sidecar.protocol.http2 import codes
+from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.proxy.link import LARGE_READ, FlushQueue
+from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
+from sidecar.proxy.triple.paths import Paths
+from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
+
+# A consumer that reads nothing at all for this long (s) is given up. Windows bound what is kept for
+# it, so there is no hurry: one that stands still under a debugger goes on afterwards.
+STALL: Final = 300.0
+PING: Final = b"draining"  # its answer says that the consumer has seen the first GOAWAY
+# How long (s) that answer is awaited before the second GOAWAY.
+NOTICE: Final = 1.0
+
+
+class RequestHandler:
+    """What a consumer's connection reports."""
+
+    def request(
+        self, consumer: ConsumerSide, stream_id: int, headers: Headers, is_end: bool, now: float
+    ) -> None:
+        """Take the head of a request; ``consumer.admit`` is called with the call it becomes."""
+        raise NotImplementedError
+
+    def cancelled(self, call: TripleCall, now: float) -> None:
+        """Give up a call whose consumer does not want it any more."""
+        raise NotImplementedError
+
+    def consumer_lost(self, consumer: ConsumerSide, now: float) -> None:
+        """Forget a consumer that went away; its calls were cancelled."""
+        raise NotImplementedError
+
+
+@final
+class Patience:
+    """How long a consumer may take, in seconds, and what is kept of its requests in bytes."""
+
+    def __init__(self, slow_header: float, idle: float, replay: int) -> None:
+        self.slow_header: Final = slow_header
+        self.idle: Final = idle
+        self.replay: Final = replay
+
+
+@final
+class Downstream(ConsumerSide):
+    """The protocol object of one consumer connection."""
+
+    def __init__(
+        self,
+        handler: RequestHandler,
+        queue: FlushQueue,
+        clock: Callable[[], float],
+        session: Session,
+        patience: Patience,
+        paths: Paths,
+    ) -> None:
+        super().__init__(queue, clock, paths)
+        self._handler: Final = handler
+        self._session: Final = session
+        self._patience: Final = patience
+        self._backlog: Final = Backlog(session)
+        self._now = clock()
+        self._is_greeted = False  # the consumer's settings have come
+        self._is_final = False  # the second GOAWAY is on its way
+        self._is_over = False
+        self._left_at = 0.0
+        self._active_at = self._now
+        self._early: list[int] = []  # streams answered before their request has ended
+        self.calls: Final[dict[int, TripleCall]] = {}
+
+    @property
+    def inflight(self) -> int:
+        """The number of streams that are open."""
+        return len(self.calls)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the consumer is being told that this connection takes no new calls."""
+        return self.is_leaving and not self._is_final and not self.is_closed
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of responses that the consumer has not taken."""
+        return self._backlog.held
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Start with a connected transport."""
+        self.open(transport)
+        self._session.start()
+        self._register()
+
+    def data_received(self, data: bytes) -> None:
+        """Take the bytes of one read."""
+        self._now = self.clock()
+        session = self._session
+        session.feed(data, self._now, self)
+        if session.broken:
+            self._break()
+            return
+        if session.has_output:
+            self._register()
+        if len(data) >= LARGE_READ:
+            self.give_way()
+
+    # What the session hears.
+
+    def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
+        """Take a request."""
+        self.last_request = self._now
+        self._handler.request(self, stream_id, headers, is_end, self._now)
+
+    def on_informational(self, stream_id: int, headers: Headers) -> None:
+        """Consumers send none."""
+
+    def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
+        """Take a piece of a request."""
+        call = self.calls.get(stream_id)
+        if call is None:
+            self._session.acknowledge(stream_id, len(data))
+        else:
+            call.receive(data, is_end, self._patience.replay)
+
+    def on_trailers(self, stream_id: int, headers: Headers) -> None:
+        """Take the trailers of a request."""
+        call = self.calls.get(stream_id)
+        if call is not None:
+            call.receive_trailers(headers)
+
+    def on_closed(self, stream_id: int, code: int) -> None:
+        """Forget a stream, and give up its call if that is not answered."""
+        call = self.calls.pop(stream_id, None)
+        unwritten = self._backlog.remove(stream_id)
+        self._active_at = self._now
+        if call is None:
+            return
+        if not call.is_done:
+            self._handler.cancelled(call, self._now)
+        if unwritten and call.provider is not None:
+            call.provider.took(call, unwritten)
+        self._end_when_over()
+
+    def on_goaway(self, last_stream_id: int, code: int) -> None:
+        """Open streams go on; the consumer closes when it has all answers."""
+
+    def on_ping_ack(self) -> None:
+        """Hear that the consumer has seen the first GOAWAY: streams on their way have come."""
+        self._finish_leaving()
+
+    def on_settings(self) -> None:
+        """Note that the handshake is done; windows may have grown."""
+        self._is_greeted = True
+        self._backlog.unblock(CONNECTION)
+
+    def on_window(self, stream_id: int) -> None:
+        """Note that the consumer takes more."""
+        self._backlog.unblock(stream_id)
+        self._register()
+
+    # What calls ask for.
+
+    def admit(self, call: TripleCall) -> None:
+        """Remember a call until its stream is over."""
+        self.calls[call.stream_id] = call
+
+    def drop_calls(self) -> None:
+        """Give up all calls: this connection is about to be ended."""
+        self._session.close_all(self)
+
+    def inform(self, call: TripleCall, headers: Headers) -> None:
+        """Pass on an informational head."""
+        self._session.inform(call.stream_id, headers)
+        self._register()
+
+    def begin(self, call: TripleCall, headers: Headers, is_end: bool) -> None:
+        """Pass on the head of the response."""
+        self._session.respond(call.stream_id, headers, is_end)
+        if is_end:
+            self._ended(call)
+        self._register()
+
+    def body(self, call: TripleCall, data: bytes, is_end: bool) -> None:
+        """Pass on a piece of the response."""
+        size = len(data)
+        if self._session.data(call.stream_id, data, is_end):
+            if size:
+                self._backlog.add(call.stream_id, call, size)
+        elif size and call.provider is not None:
+            call.provider.took(call, size)
+        if is_end:
+            self._ended(call)
+        self._register()
+
+    def finish(self, call: TripleCall, trailers: Headers) -> None:
+        """Pass on the trailers, which end the response."""
+        self._session.trailers(call.stream_id, trailers)
+        self._ended(call)
+        self._register()
+
+    def cut(self, call: TripleCall, code: int) -> None:
+        """End the response before its time; what is queued of it is dropped."""
+        self._session.reset(call.stream_id, code)
+        self._register()
+
+    def took(self, call: TripleCall, amount: int) -> None:
+        """Return window for bytes of the request that were taken."""
+        self._session.acknowledge(call.stream_id, amount)
+        if not self.is_registered and self._session.has_output:
+            self._register()
+
+    def queued(self, call: TripleCall) -> int:
+        """Return the bytes of the response that the transport has not taken."""
+        return self._session.queued(call.stream_id)
+
+    def _ended(self, call: TripleCall) -> None:
+        if not call.is_request_ended:
+            self._early.append(call.stream_id)
+
+    # Writing and ending.
+
+    def flush(self) -> None:
+        """Write what the session has, and return windows for what the transport took."""
+        self.is_registered = False
+        if self.is_giving_way:
+            self.is_giving_way = False
+            self.resume_reading()
+        session = self._session
+        is_all = write_out(self, session)
+        for call, taken in self._backlog.settle(is_all):
+            if call.provider is not None:
+                call.provider.took(call, taken)
+        if is_all and self._early:
+            self._end_early()
+        session.deliver(self._now, self)
+        if session.broken:
+            if not self.is_closing and not self.is_closed:
+                self._break()
+        elif self._is_over:
+            self._is_over = False
+            self.close()
+
+    def _end_early(self) -> None:
+        """Tell consumers to send no more of requests that were answered already.
+
+        Only when the whole answer was written: a reset overtakes what is queued.
+        """
+        streams = self._early
+        self._early = []
+        for stream_id in streams:
+            if self._session.queued(stream_id):
+                self._early.append(stream_id)
+            elif self._session.reset(stream_id, codes.NO_ERROR):
+                self._register()
+
+    def resume_writing(self) -> None:
+        """Write again; the transport calls it when its buffer is empty enough."""
+        self.is_write_paused = False
+        self.stalled_since = 0.0
+        self._register()
+
+    def pause_writing(self) -> None:
+        """Keep further bytes in the session; the consumer is read all the same, for its windows."""
+        self.is_write_paused = True
+        self.stalled_since = self.clock()
+
+    def leave(self) -> None:
+        """Ask for no new streams, and close the connection when the last one is over."""
+        if self.is_leaving or self.is_closed:
+            return
+        self.is_leaving = True
+        self._left_at = self.clock()
+        self._session.shutdown_notice()
+        self._session.ping(PING)
+        self._register()
+
+    def _finish_leaving(self) -> None:
+        if not self.is_unfinished:
+            return
+        self._is_final = True
+        self._session.goaway(codes.NO_ERROR)
+        self._register()
+        self._end_when_over()
+
+    def _end_when_over(self) -> None:
+        """Have the connection closed by the next write, once its last stream is over."""
+        if self._is_final and not self.calls and not self.is_closed:
+            self._is_over = True
+            self._register()
+
+    def check(self, now: float, stall: float) -> None:
+        """Do what time asks for; called now and then."""
+        super().check(now, STALL)
+        if self.is_closed:
+            return
+        patience = self._patience
+        since = self._session.header_since
+        if not self._is_greeted and now - self._active_at >= patience.slow_header:
+            self._fail("slow_handshake")
+        elif since != 0.0 and now - since >= patience.slow_header:
+            self._fail("slow_header")
+        elif self.is_unfinished and now - self._left_at >= NOTICE:
+            self._finish_leaving()
+        elif not self.calls and now - self._active_at >= patience.idle:
+            self.closed_because = "idle"
+            self.leave()
+
+    def _fail(self, word: str) -> None:
+        self._session.fail(word)
+        self._break()
+
+    def _break(self) -> None:
+        """End a connection that cannot go on, with a last word to the consumer."""
+        session = self._session
+        if session.broken != CLOSED:
+            self.closed_because = self.closed_because or session.broken
+        farewell = session.farewell()
+        if farewell and self.transport is not None:
+            self.transport.write(farewell)
+        session.close_all(self)
+        self.close()
+
+    def eof_received(self) -> bool:
+        """End with the consumer: one that has closed its half reads no answers in HTTP/2."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Give up the calls of this consumer."""
+        self.is_closed = True
+        self.transport = None
+        self._session.close_all(self)
+        self._handler.consumer_lost(self, self.clock())

@@ -1,0 +1,170 @@
+"""A provider address as Triple calls see it: calls are streams, and each connection has a number.
+
+The first connection with a free stream takes a call. When none has one, or all are clogged with
+answers that slow consumers do not read, another one is opened, up to a limit; then calls wait for a
+stream to end. A connection that the provider is leaving, or that is too old, finishes its streams.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from sidecar.model.instance import Instance
+from sidecar.proxy.endpoint import Endpoint, EndpointContext
+from sidecar.proxy.triple.exchange import TripleCall
+from sidecar.proxy.triple.settlement import TripleSettlement
+from sidecar.proxy.triple.upstream import Upstream, UpstreamOwner
+from sidecar.telemetry import names
+
+# gRPC servers take pings that come more often for an attack (gRPC A8); Dubbo's do not.
+GRPC_HEARTBEAT: Final = 300.0
+GRPC: Final = "grpc"  # the URL scheme of providers that may know nothing of Dubbo
+
+
+@final
+class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
+    """``leavers`` are connections that finish their streams and get no new ones."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        context: EndpointContext[TripleCall],
+        settlement: TripleSettlement,
+        max_connections: int,
+    ) -> None:
+        self.leavers: Final[list[Upstream]] = []
+        self.is_grpc = False
+        self.is_tls = False
+        self._settlement: Final = settlement
+        self._max_connections: Final = max_connections
+        super().__init__(instance, context)
+
+    def learn(self, instance: Instance) -> None:
+        """Take over what a registration says of the connections to this address."""
+        super().learn(instance)
+        self.is_grpc = instance.protocol == GRPC
+        self.is_tls = instance.parameters.get("ssl-enabled", "").lower() == "true"
+        if self.is_grpc:
+            self.heartbeat = max(self.heartbeat, GRPC_HEARTBEAT)
+
+    @property
+    def open_links(self) -> int:
+        """The number of connections, also of those that take no new calls."""
+        return len(self.links) + len(self.leavers)
+
+    def offer(self, call: TripleCall, now: float) -> bool:
+        """Take a call whose instance lives here; False when it has to go elsewhere."""
+        self.last_call = now
+        link = self._choose(now)
+        if link is not None and link.forward(call, now):
+            return True
+        if not self.park(call):
+            return False
+        if len(self.links) < self._max_connections:
+            self.connect(now)
+        return True
+
+    def _choose(self, now: float) -> Upstream | None:
+        best: Upstream | None = None
+        for link in self.links:
+            if link.has_room and (best is None or self._is_better(link, best)):
+                best = link
+        if best is not None and self._is_worth_another(best):
+            self.add_connection(now)
+        return best
+
+    def _is_better(self, link: Upstream, best: Upstream) -> bool:
+        if link.is_clogged != best.is_clogged:
+            return best.is_clogged
+        return self.context.connections > 1 and len(link.calls) < len(best.calls)
+
+    def _is_worth_another(self, link: Upstream) -> bool:
+        count = len(self.links)
+        if link.is_clogged:
+            return count < self._max_connections
+        return count < self.context.connections and len(link.calls) > 0
+
+    def forward(self, link: Upstream, call: TripleCall, now: float) -> None:
+        """Send a call on a connection, or have it wait again."""
+        if not link.forward(call, now) and not self.park(call):
+            self.move(call, now)
+
+    def unpark(self, link: Upstream, now: float) -> None:
+        """Send calls that wait, as long as there are streams for them."""
+        while link.has_room:
+            call = self.next_parked()
+            if call is None:
+                return
+            self.forward(link, call, now)
+        if self.parked and len(self.links) < self._max_connections:
+            self.add_connection(now)
+
+    def has_room(self, link: Upstream, now: float) -> None:
+        """Send calls that wait for a stream."""
+        if self.parked and link in self.links:
+            self.unpark(link, now)
+
+    def connected(self, link: Upstream, now: float) -> None:
+        """Use a new connection; those that are too old are replaced by it."""
+        super().connected(link, now)
+        for each in list(self.links):
+            if each is not link and each.expires <= now:
+                each.leave()
+
+    def leaving(self, link: Upstream, now: float) -> None:
+        """Give a connection no further calls."""
+        if link in self.links:
+            self.links.remove(link)
+            self.leavers.append(link)
+            if self.parked and not self.links:
+                self.connect(now)
+
+    def lost(self, link: Upstream, now: float) -> None:
+        """Never use a connection again: unwritten calls go elsewhere, written ones failed."""
+        if link in self.leavers:
+            self.leavers.remove(link)
+            self.give_back(link, now)
+        else:
+            super().lost(link, now)
+            if self.parked and not self.links:
+                self.connect(now)
+
+    def refused(self, call: TripleCall, now: float) -> None:
+        """Find another instance for a call that the provider did not process."""
+        self._settlement.count(names.RETRIES, "refused")
+        self.move(call, now)
+
+    def take_unsent(self, link: Upstream) -> list[TripleCall]:
+        """Hand out the calls that have not left by a connection, and forget them there."""
+        return link.take_calls(False)
+
+    def take_sent(self, link: Upstream) -> list[TripleCall]:
+        """Hand out the calls that have left by a connection, and forget them there."""
+        return link.take_calls(True)
+
+    def may_resend(self, call: TripleCall) -> bool:
+        """Whether a call may go to another instance although it has left: once, if idempotent."""
+        if not call.is_idempotent or call.is_resent or not call.may_replay or call.has_begun:
+            return False
+        call.is_resent = True
+        self._settlement.count(names.RETRIES, "idempotent")
+        return True
+
+    def check(self, now: float) -> None:
+        """Do what time asks for: pings, idle closing, replacing old connections."""
+        super().check(now)
+        for link in list(self.leavers):
+            if link.is_quiet:
+                self.leavers.remove(link)
+                link.closed_because = "left"
+                link.close()
+            else:
+                link.check(now)
+        if any(link.expires <= now for link in self.links):
+            self.add_connection(now)
+
+    def close(self) -> None:
+        """End every connection and timer."""
+        super().close()
+        for link in list(self.leavers):
+            link.abort()

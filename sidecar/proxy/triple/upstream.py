@@ -1,0 +1,345 @@
+"""A provider's HTTP/2 connection, shared by the calls of all consumers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, final
+
+from mypy_extensions import trait
+
+from sidecar.protocol.http2 import codes
+from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.proxy.endpoint import ProviderLink
+from sidecar.proxy.link import LARGE_READ, FlushQueue
+from sidecar.proxy.triple.exchange import ProviderSide, TripleCall
+from sidecar.proxy.triple.extras import outgoing
+from sidecar.proxy.triple.settlement import TripleSettlement
+from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
+from sidecar.resilience.liveness import ASK, DEAD, Liveness
+
+log = logging.getLogger(__name__)
+
+PING: Final = b"liveness"
+
+
+@trait
+class UpstreamOwner:
+    """What a provider connection reports to the holder of its address."""
+
+    def lost(self, link: Upstream, now: float) -> None:
+        """Take a connection out of use that must not get another call."""
+
+    def leaving(self, link: Upstream, now: float) -> None:
+        """Give a connection no further calls: the provider takes none on it."""
+
+    def has_room(self, link: Upstream, now: float) -> None:
+        """Send calls that wait for a stream."""
+
+    def refused(self, call: TripleCall, now: float) -> None:
+        """Find another instance for a call that the provider did not process."""
+
+
+@final
+class Manner:
+    """How provider connections are used, besides the limits of their sessions.
+
+    ``clogged`` is the number of unread bytes from which on a connection gets no new call while
+    another one can be had: half of its window, beyond which its streams begin to share.
+    ``replay`` is the number of bytes kept of a request that has been sent.
+    """
+
+    def __init__(self, default_tag: str, is_authority_own: bool, clogged: int, replay: int) -> None:
+        self.default_tag: Final = default_tag
+        self.replay: Final = replay
+        self.is_authority_own: Final = is_authority_own
+        self.clogged: Final = clogged
+
+
+@final
+class Upstream(ProviderLink, ProviderSide):
+    """The protocol object of one provider connection; ``expires`` is when it has to be replaced."""
+
+    def __init__(
+        self,
+        owner: UpstreamOwner,
+        address: str,
+        queue: FlushQueue,
+        clock: Callable[[], float],
+        settlement: TripleSettlement,
+        session: Session,
+        liveness: Liveness,
+        is_asked_idle: bool,
+        manner: Manner,
+        expires: float,
+    ) -> None:
+        super().__init__(queue, liveness.last_read)
+        self._owner: Final = owner
+        self._address: Final = address
+        self._clock: Final = clock
+        self._settlement: Final = settlement
+        self._session: Final = session
+        self._liveness: Final = liveness
+        self._is_asked_idle: Final = is_asked_idle
+        self._manner: Final = manner
+        self._backlog: Final = Backlog(session)
+        self._now = liveness.last_read
+        self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
+        self._unread = 0  # bytes of responses that consumers have not taken
+        self._is_told = False  # the owner knows that this connection takes no new calls
+        self.expires: Final = expires
+        self.calls: Final[dict[int, TripleCall]] = {}
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a further call can be sent here."""
+        return (
+            not self.is_closed
+            and not self.is_write_paused
+            and not self._session.is_leaving
+            and len(self.calls) < self._session.max_streams
+        )
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether readers that are slow hold so much here that calls should go elsewhere."""
+        return self._unread >= self._manner.clogged
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no stream is open."""
+        return not self.calls
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of requests that the provider has not taken."""
+        return self._backlog.held
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Start with a connected transport."""
+        self.open(transport)
+        self._session.start()
+        self._register()
+
+    def forward(self, call: TripleCall, now: float) -> bool:
+        """Send a call that has its instance; False when no stream can be opened."""
+        is_whole = call.is_request_ended and not call.kept and call.request_trailers is None
+        manner = self._manner
+        headers = outgoing(call, manner.default_tag, manner.is_authority_own, now)
+        stream_id = self._session.request(headers, is_whole)
+        if stream_id == 0:
+            return False
+        self.last_call = now
+        self.calls[stream_id] = call
+        call.provider = self
+        call.upstream_id = stream_id
+        call.is_sent = False
+        self._unsent.append(call)
+        if not is_whole:
+            self._send_kept(call)
+        self._register()
+        return True
+
+    def _send_kept(self, call: TripleCall) -> None:
+        call.repeated = call.kept_bytes - call.unread
+        for part in call.kept:
+            self.body(call, part, False)
+        if call.request_trailers is not None:
+            self.finish(call, call.request_trailers)
+        elif call.is_request_ended:
+            self.body(call, b"", True)
+        if call.kept_bytes > self._manner.replay:
+            call.forget()
+
+    def data_received(self, data: bytes) -> None:
+        """Take the bytes of one read."""
+        self._now = self._clock()
+        self._liveness.last_read = self._now
+        session = self._session
+        session.feed(data, self._now, self)
+        if session.broken:
+            self._break()
+            return
+        if session.has_output:
+            self._register()
+        if len(data) >= LARGE_READ:
+            self.give_way()
+
+    # What the session hears.
+
+    def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
+        """Take the head of a response."""
+        call = self.calls.get(stream_id)
+        if call is not None and not call.is_done:
+            self._settlement.begin(call, headers, is_end, self._now)
+
+    def on_informational(self, stream_id: int, headers: Headers) -> None:
+        """Take a head of status 1xx."""
+        call = self.calls.get(stream_id)
+        if call is not None and not call.is_done:
+            call.consumer.inform(call, headers)
+
+    def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
+        """Take a piece of a response."""
+        call = self.calls.get(stream_id)
+        if call is None or call.is_done:
+            self._session.acknowledge(stream_id, len(data))
+        else:
+            self._unread += len(data)
+            self._settlement.body(call, data, is_end, self._now)
+
+    def on_trailers(self, stream_id: int, headers: Headers) -> None:
+        """Take the trailers of a response."""
+        call = self.calls.get(stream_id)
+        if call is not None and not call.is_done:
+            self._settlement.finish(call, headers, self._now)
+
+    def on_closed(self, stream_id: int, code: int) -> None:
+        """Forget a stream; a call that is not answered goes elsewhere or fails."""
+        call = self.calls.pop(stream_id, None)
+        self._backlog.remove(stream_id)
+        if call is not None and not call.is_done:
+            if code == codes.REFUSED_STREAM and call.may_replay and not call.has_begun:
+                call.provider = None
+                self._owner.refused(call, self._now)
+            else:
+                self._settlement.reset_by_provider(call, code, self._now)
+        self._owner.has_room(self, self._now)
+
+    def on_goaway(self, last_stream_id: int, code: int) -> None:
+        """Send no further calls here; what the provider will still answer is awaited."""
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._owner.leaving(self, self._now)
+
+    def on_ping_ack(self) -> None:
+        """The answer was read, which is all that counts."""
+
+    def on_settings(self) -> None:
+        """Note that limits and windows may have changed."""
+        self._backlog.unblock(CONNECTION)
+        self._owner.has_room(self, self._now)
+
+    def on_window(self, stream_id: int) -> None:
+        """Note that the provider takes more."""
+        self._backlog.unblock(stream_id)
+        self._register()
+
+    # What calls ask for.
+
+    def body(self, call: TripleCall, data: bytes, is_end: bool) -> None:
+        """Pass on a piece of the request."""
+        size = len(data)
+        if self._session.data(call.upstream_id, data, is_end):
+            if size:
+                self._backlog.add(call.upstream_id, call, size)
+        elif size:
+            call.taken(size)
+        self._register()
+
+    def finish(self, call: TripleCall, trailers: Headers) -> None:
+        """Pass on trailers of the request, which end it."""
+        self._session.trailers(call.upstream_id, trailers)
+        self._register()
+
+    def cut(self, call: TripleCall, code: int) -> None:
+        """Want no answer any more."""
+        self._session.reset(call.upstream_id, code)
+        self._register()
+
+    def took(self, call: TripleCall, amount: int) -> None:
+        """Return window for bytes of the response that the consumer took."""
+        self._unread -= amount
+        self._session.acknowledge(call.upstream_id, amount)
+        if not self.is_registered and self._session.has_output:
+            self._register()
+
+    # Writing and ending.
+
+    def flush(self) -> None:
+        """Write what the session has, and return windows for what the transport took."""
+        self.is_registered = False
+        if self.is_giving_way:
+            self.is_giving_way = False
+            self.resume_reading()
+        if not self.is_write_paused:
+            for call in self._unsent:
+                call.is_sent = True
+            self._unsent = []
+        session = self._session
+        is_all = write_out(self, session)
+        for call, taken in self._backlog.settle(is_all):
+            call.taken(taken)
+        session.deliver(self._now, self)
+        if session.broken and not self.is_closing and not self.is_closed:
+            self._break()
+
+    def resume_writing(self) -> None:
+        """Write again; the transport calls it when its buffer is empty enough."""
+        self.is_write_paused = False
+        self._register()
+        self._owner.has_room(self, self._clock())
+
+    def take_calls(self, is_sent: bool) -> list[TripleCall]:
+        """Hand out and forget the calls that are not over, those that were sent or the others.
+
+        A call without any bytes at a provider is one that nobody has seen.
+        """
+        calls = [each for each in self.calls.values() if each.is_sent == is_sent]
+        for call in calls:
+            del self.calls[call.upstream_id]
+            self._backlog.remove(call.upstream_id)
+        waiting = [call for call in calls if not call.is_done]
+        for call in waiting:
+            call.provider = None
+        return waiting
+
+    def leave(self) -> None:
+        """Take no further calls; the owner closes this connection when it is quiet."""
+        self._tell()
+
+    def check(self, now: float) -> None:
+        """Ask a silent provider for a sign of life, or give it up; called now and then."""
+        if not self.calls and not self._is_asked_idle:
+            self._liveness.last_read = now  # nobody waits, so its silence says nothing
+            return
+        verdict = self._liveness.check(now)
+        if verdict == DEAD:
+            self._session.fail("dead")
+            self._break()
+        elif verdict == ASK:
+            self._session.ping(PING)
+            self._register()
+
+    def _break(self) -> None:
+        word = self._session.broken
+        if word != CLOSED:
+            self.closed_because = word
+            log.warning("the connection to %s is given up: %s", self._address, word)
+        farewell = self._session.farewell()
+        if farewell and self.transport is not None:
+            self.transport.write(farewell)
+        self._owner.lost(self, self._clock())
+        self.close()
+
+    def close(self) -> None:
+        """Say goodbye and end the connection."""
+        if not self.is_closed and not self._session.broken:
+            self._session.goaway(codes.NO_ERROR)
+        super().close()
+
+    def eof_received(self) -> bool:
+        """Leave a half-closed connection at once: no reply can come any more."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell the owner, who may know already."""
+        self.is_closed = True
+        self.transport = None
+        self._settlement.upstream_closed(self.closed_because)
+        self._owner.lost(self, self._clock())
+        self._session.fail(CLOSED)
