@@ -25,6 +25,11 @@ class ConsumerLink(Link):
         """The number of calls that are not answered yet."""
         raise NotImplementedError
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the consumer is being told that this connection takes no new calls."""
+        return False
+
     def close(self) -> None:
         """Write what is queued and end the connection; how long that takes is watched."""
         if self.stalled_since == 0:

@@ -87,6 +87,11 @@ class Engine(Generic[C]):
         return sum(each.inflight for each in self.consumers)
 
     @property
+    def unfinished(self) -> int:
+        """What a process that ends waits for: calls, and consumers that are being told."""
+        return self.inflight + sum(each.is_unfinished for each in self.consumers)
+
+    @property
     def waiting(self) -> int:
         """Calls that wait for the first list of their service."""
         return len(self.walk.waiting)

@@ -14,7 +14,7 @@ from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory
 from sidecar.model.errors import SidecarError
 from sidecar.model.instance import Instance
-from sidecar.protocol.detect import DUBBO
+from sidecar.protocol.detect import DUBBO, HTTP2
 from sidecar.proxy.detect import Entrance, Lobby, Make
 from sidecar.proxy.drain import DONE, SERVE, Drain
 from sidecar.proxy.dubbo.engine import DubboEngine
@@ -22,6 +22,7 @@ from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.link import FlushQueue
 from sidecar.proxy.listener import Listener
 from sidecar.proxy.tls import TlsFileError, listener_context
+from sidecar.proxy.triple.engine import TripleEngine
 from sidecar.proxy.walk import Resolver
 from sidecar.settings.schema import Listener as ListenerSettings
 from sidecar.settings.schema import Settings
@@ -66,7 +67,8 @@ class DataPlane:
             draw,
         )  # fmt: skip
         self._dubbo: Final = DubboEngine(tools)
-        self._engines: Final[tuple[Engine[Any], ...]] = (self._dubbo,)
+        self._triple: Final = TripleEngine(tools)
+        self._engines: Final[tuple[Engine[Any], ...]] = (self._dubbo, self._triple)
         self._lobby: Final = Lobby(loop, clock, counters, float(settings.http2.slow_header))
         self._listeners: Final = [self._listener(each) for each in settings.listeners]
         self._period: Final = _housekeeping_period(settings)
@@ -82,6 +84,8 @@ class DataPlane:
         makers: dict[str, Make] = {}
         if settings.protocol != "triple":
             makers[DUBBO] = self._dubbo.admit
+        if settings.protocol != "dubbo":
+            makers[HTTP2] = self._triple.admit
         entrance = Entrance(settings, makers, context)
         return Listener(self._loop, settings, partial(self._admit, entrance), self._turn_away)
 
@@ -108,7 +112,8 @@ class DataPlane:
 
     def _step(self, drain: Drain) -> int:
         last_request = max(each.last_request for each in self._engines)
-        return drain.step(self._clock(), last_request, self.inflight)
+        unfinished = sum(each.unfinished for each in self._engines)
+        return drain.step(self._clock(), last_request, unfinished)
 
     def hurry(self) -> None:
         """Cut the serving part of a drain short: the second signal to end."""

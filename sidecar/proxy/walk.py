@@ -116,9 +116,10 @@ class Walk(Generic[C]):
             call.stats = self.settlement.counters.method(
                 self.settlement.protocol, service.stats_label, call.method or OTHER_METHOD_LABEL
             )
-        self._choose(call, service, now)
+        self.choose(call, service, now)
 
-    def _choose(self, call: C, service: Service, now: float) -> None:
+    def choose(self, call: C, service: Service, now: float) -> None:
+        """Choose an instance of a service that has a plan, and give it the call."""
         tried = call.tried
         if tried is not None and len(tried) >= MAX_ATTEMPTS:
             self._give_up(call, f"any of {len(tried)} instances, the last {tried[-1]}", now)
@@ -152,7 +153,7 @@ class Walk(Generic[C]):
         if not self.pool.endpoint(instance).offer(call, now):
             call.has_overflowed = True
             call.leave(instance.address)
-            self._choose(call, service, now)
+            self.choose(call, service, now)
 
     def _is_worth_trying(self, call: C, instance: Instance, now: float) -> bool:
         """Whether to go to an address although it should be avoided, since no other is left."""

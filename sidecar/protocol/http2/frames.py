@@ -24,5 +24,5 @@ MAX_FRAME_SIZE: Final = 16_384
 
 def goaway(last_stream_id: int, code: int) -> bytes:
     """Return a GOAWAY frame without debug text."""
-    payload = last_stream_id.to_bytes(4, "big") + code.to_bytes(4, "big")
-    return b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + payload
+    head = bytes([0, 0, 8, GOAWAY, 0, 0, 0, 0, 0])
+    return head + last_stream_id.to_bytes(4, "big") + code.to_bytes(4, "big")

@@ -39,16 +39,6 @@ ANSWERS_PER_PIECE: Final = 4
 ANSWERS_PER_HEADERS: Final = 2
 _KIB_SHIFT: Final = 9  # two frames for each 1024 bytes
 
-_HEADER: Final[i64] = 9
-_DATA: Final[i64] = 0x0
-_HEADERS: Final[i64] = 0x1
-_RST_STREAM: Final[i64] = 0x3
-_PUSH_PROMISE: Final[i64] = 0x5
-_CONTINUATION: Final[i64] = 0x9
-_END_STREAM: Final[i64] = 0x1
-_END_HEADERS: Final[i64] = 0x4
-_MAX_FRAME_SIZE: Final[i64] = 16_384
-
 
 @final
 class FrameMeter:
@@ -61,6 +51,7 @@ class FrameMeter:
         self._control_limit: Final[i64] = limits.control_frames
 
         self.header_since = 0.0
+        self.first: i64 = 0
         self.whole: i64 = 0
 
         # Of the frame that is passing: bytes to come, whether it ends a header list, is too large.
@@ -84,15 +75,17 @@ class FrameMeter:
         self._aged: i64 = 0
 
     def feed(self, data: bytes, now: float) -> str:
-        """Read on; "" or the word for what is too much.
+        """Read on; "" or the word for what is too much, after which nothing more is to be fed.
 
         ``whole`` is then the number of bytes of ``data`` that may be passed on: to the end of the
-        last frame that is complete and good. ``header_since`` is the time since when a header list
-        is incomplete, 0.0 when none is. ``now`` is in seconds, monotonic, and not 0.0.
+        last frame that is complete and good; ``first`` is the end of the first one. Frames that are
+        too large are passed on as they come, to be refused. ``header_since`` is the time since when
+        a header list is incomplete, 0.0 when none is. ``now`` is in seconds, monotonic, not 0.0.
         """
         self._advance(now)
         end: i64 = len(data)
         at: i64 = 0
+        self.first = 0
         self.whole = 0
         if self._partial:
             missing = frames.HEADER_SIZE - len(self._partial)
@@ -109,19 +102,19 @@ class FrameMeter:
             if self._rest > end - at:
                 self._rest -= end - at
                 if self._is_passed_on:
-                    self.whole = end
+                    self._pass(end)
                 return ""
             at += self._rest
             self._rest = 0
             self._finish()
-            self.whole = at
-            if end - at < _HEADER:
+            self._pass(at)
+            if end - at < frames.HEADER_SIZE:
                 self._partial = data[at:]
                 return ""
             word = self._begin(data, at, now)
             if word:
                 return word
-            at += _HEADER
+            at += frames.HEADER_SIZE
 
     def note_reset(self, now: float) -> str:
         """Count a stream that the peer made us reset; "" or ``resets``."""
@@ -146,8 +139,12 @@ class FrameMeter:
             self._aged = self._marked
             self._marked = self._newest
 
+    def _pass(self, at: i64) -> None:
+        if self.first == 0:
+            self.first = at
+        self.whole = at
+
     def _finish(self) -> None:
-        self._is_passed_on = False
         if self._ends_block:
             self._ends_block = False
             self.header_since = 0.0
@@ -157,34 +154,34 @@ class FrameMeter:
         kind: i64 = data[at + 3]
         flags: i64 = data[at + 4]
         self._rest = size
-        if size > _MAX_FRAME_SIZE:
-            self._is_passed_on = True
-        if kind == _DATA and (size > 0 or flags & _END_STREAM):
+        self._is_passed_on = size > frames.MAX_FRAME_SIZE
+        is_message = kind == frames.DATA and (size > 0 or (flags & frames.END_STREAM) != 0)
+        if is_message or self._is_passed_on:
             return ""
-        if kind == _HEADERS:
+        if kind == frames.HEADERS:
             self._answers += ANSWERS_PER_HEADERS
             stream_id = _stream_id(data, at)
             if stream_id > self._newest:
                 self._newest = stream_id
             return self._begin_block(size, flags, now)
-        if kind == _RST_STREAM:
+        if kind == frames.RST_STREAM:
             is_given_up = _stream_id(data, at) <= self._aged
             return self._count_control() if is_given_up else self._count_reset()
-        if kind == _CONTINUATION:
+        if kind == frames.CONTINUATION:
             return self._continue_block(size, flags)
-        if kind == _PUSH_PROMISE:
+        if kind == frames.PUSH_PROMISE:
             return self._begin_block(size, flags, now) or self._count_control()
         return self._count_control()
 
     def _begin_block(self, size: i64, flags: i64, now: float) -> str:
         self.header_since = now
-        self._ends_block = (flags & _END_HEADERS) != 0
+        self._ends_block = (flags & frames.END_HEADERS) != 0
         self._continuations = 0
         self._block = size
         return HEADER_SIZE if size > self._block_limit else ""
 
     def _continue_block(self, size: i64, flags: i64) -> str:
-        self._ends_block = (flags & _END_HEADERS) != 0
+        self._ends_block = (flags & frames.END_HEADERS) != 0
         self._continuations += 1
         self._block += size
         if self._continuations > self._continuations_limit:

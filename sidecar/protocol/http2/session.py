@@ -5,7 +5,7 @@ a slow reader at one end stops the writer at the other.
 
 nghttp2 is given whole frames only. ngh2 forgets the beginning of a DATA frame whose stream ends
 meanwhile, and the connection's window with it: after some hundred cancelled transfers the peer
-could send nothing any more. Waiting for the end of a frame costs nothing, ngh2 does so anyway.
+could send nothing any more. No time is lost, since ngh2 collects whole frames, too.
 
 A stream ends when its last frame was written, so ``take`` may end streams, too: call ``deliver``
 after it.
@@ -13,19 +13,18 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import ngh2
 
 from sidecar.protocol.http2 import codes, frames
 from sidecar.protocol.http2.limits import SessionLimits
 from sidecar.protocol.http2.meter import FrameMeter
-
-Headers = Sequence[tuple[bytes, bytes]]
+from sidecar.protocol.http2.receiver import Headers as Headers
+from sidecar.protocol.http2.receiver import Receiver
 
 # Words of ``broken`` besides those of the meter.
-CLOSED: Final = "closed"  # a regular end: GOAWAY, and the last stream is over
+CLOSED: Final = "closed"  # a regular end: GOAWAY, and the last stream on the wire is over
 PROTOCOL: Final = "protocol"
 LIMIT: Final = "limit"  # a limit of nghttp2 that lies above ours
 
@@ -37,6 +36,7 @@ _SLACK: Final = 4
 _UNLIMITED: Final = (1 << 32, 1 << 32)
 
 _MAX_WINDOW: Final = (1 << 31) - 1
+_ANY_STREAMS: Final = (1 << 32) - 1
 
 _Data: Final = ngh2.DataReceived
 _Request: Final = ngh2.RequestReceived
@@ -55,37 +55,6 @@ _SET_ENABLE_PUSH: Final = 2
 _SET_MAX_STREAMS: Final = 3
 _SET_STREAM_WINDOW: Final = 4
 _SET_HEADER_SIZE: Final = 6
-
-
-class Receiver(Protocol):
-    """Hears what a peer sent. Its methods may call the session, but neither feed nor deliver."""
-
-    def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
-        """Take a request, or the final head of a response."""
-
-    def on_informational(self, stream_id: int, headers: Headers) -> None:
-        """Take a response of status 1xx, before the final head."""
-
-    def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
-        """Take a piece of a body; each byte is to be acknowledged, also when the stream is over."""
-
-    def on_trailers(self, stream_id: int, headers: Headers) -> None:
-        """Take the trailers, which end the peer's half of the stream."""
-
-    def on_closed(self, stream_id: int, code: int) -> None:
-        """Forget a stream: last, and exactly once. Code 0 is a regular end."""
-
-    def on_goaway(self, last_stream_id: int, code: int) -> None:
-        """Hear that the peer takes no new streams; it did not process any above the last one."""
-
-    def on_ping_ack(self) -> None:
-        """Hear the answer to a PING of ours."""
-
-    def on_settings(self) -> None:
-        """Hear that the peer's settings came: ``max_streams`` and its windows may have changed."""
-
-    def on_window(self, stream_id: int) -> None:
-        """Hear that the peer takes more of a stream, or of all streams (0)."""
 
 
 @final
@@ -109,8 +78,10 @@ class Session:
         self._last_heard = 0
         self._last_code = codes.NO_ERROR
         self._is_cut = False
+        self._has_parted = False
         self.broken = ""
         self.is_leaving = False
+        self._is_settled = False
         self.max_streams = UNTOLD_STREAMS
 
     # In
@@ -137,7 +108,7 @@ class Session:
         if self.broken:
             return
         word = self._meter.feed(data, now)
-        failure = self._receive(data, self._meter.whole)
+        failure = self._receive(data, self._meter.first, self._meter.whole)
         self.deliver(now, receiver)
         if failure or word:
             self.fail(failure or word)
@@ -170,7 +141,10 @@ class Session:
     @property
     def has_output(self) -> bool:
         """Whether ``take`` has bytes to give; data that waits for a window does not count."""
-        return not self.broken and self._connection.want_write
+        try:
+            return not self.broken and self._connection.want_write
+        except ngh2.NGH2Error:  # it failed, and what came before is being told
+            return False
 
     def take(self, amount: int) -> bytes:
         """Hand out at most so many bytes to be written; then call ``deliver``."""
@@ -189,8 +163,9 @@ class Session:
 
         Empty when the end was regular, or when GOAWAY was written already.
         """
-        if self.broken in ("", CLOSED):
+        if self._has_parted or self.broken in ("", CLOSED):
             return b""
+        self._has_parted = True
         code = codes.PROTOCOL_ERROR if self.broken == PROTOCOL else codes.ENHANCE_YOUR_CALM
         try:
             self._connection.terminate_connection(code)
@@ -259,11 +234,14 @@ class Session:
         return self.data(stream_id, b"", True)
 
     def reset(self, stream_id: int, code: int) -> bool:
-        """Reset a stream; what is queued of it, trailers too, and not yet taken is never sent."""
+        """Reset a stream; what is queued of it, trailers too, and not yet taken is never sent.
+
+        CONNECTION_LOST, heard from another connection, is sent as INTERNAL_ERROR.
+        """
         if stream_id not in self._open:
             return False
         try:
-            self._connection.reset_stream(stream_id, code)
+            self._connection.reset_stream(stream_id, code if code >= 0 else codes.INTERNAL_ERROR)
         except ngh2.NGH2Error:
             return False
         self._reset_here.add(stream_id)
@@ -279,7 +257,7 @@ class Session:
 
     def queued(self, stream_id: int) -> int:
         """Return the bytes of a body that ``take`` has not handed out; 0 when it is over."""
-        return self._connection.queued_body_size(stream_id)
+        return self._connection.queued_body_size(stream_id) if stream_id in self._open else 0
 
     def ping(self, payload: bytes) -> bool:
         """Send a PING with eight bytes."""
@@ -308,30 +286,36 @@ class Session:
 
     # Inner
 
-    def _receive(self, data: bytes, whole: int) -> str:
+    def _receive(self, data: bytes, first: int, whole: int) -> str:
         """Pass on what ends with a whole frame, hold the rest; the word for a failure, or ""."""
         if whole == 0:
             self._held += data
             return ""
         try:
             if self._held:
-                self._connection.receive_data(self._held)
+                self._connection.receive_data(self._held + data[:first])
                 self._held = b""
-            if whole == len(data):
+                if first < whole:
+                    self._connection.receive_data(memoryview(data)[first:whole])
+            elif whole == len(data):
                 self._connection.receive_data(data)
             else:
                 self._connection.receive_data(memoryview(data)[:whole])
-                self._held = data[whole:]
         except ngh2.NGH2Error as error:
             return _word_of(error)
+        if whole < len(data):
+            self._held = data[whole:]
         return ""
 
     def _dispatch(self, event: Any, now: float, receiver: Receiver) -> None:
         kind = type(event)
         if kind is _Data:
-            receiver.on_data(event.stream_id, event.data, event.end_stream)
+            data: bytes = event.data
+            is_end: bool = event.end_stream
+            if data or is_end:  # an empty frame between others says nothing
+                receiver.on_data(event.stream_id, data, is_end)
         elif kind is _Closed:
-            self._on_closed(event.stream_id, event.error_code, now, receiver)
+            self._on_closed(event, now, receiver)
         elif kind is _Request:
             stream_id: int = event.stream_id
             self._open.add(stream_id)
@@ -353,7 +337,9 @@ class Session:
         if kind is _Informational:
             receiver.on_informational(event.stream_id, event.headers)
         elif kind is _Settings:
-            self.max_streams = self._connection.remote_settings[_SET_MAX_STREAMS]
+            told: int = self.max_streams if self._is_settled else _ANY_STREAMS
+            self._is_settled = True
+            self.max_streams = event.settings.get(_SET_MAX_STREAMS, told)
             receiver.on_settings()
         elif kind is _PingAck:
             receiver.on_ping_ack()
@@ -362,14 +348,18 @@ class Session:
             self._last_code = event.error_code
             receiver.on_goaway(event.last_stream_id, event.error_code)
         elif kind is _ConnectionClosed:
-            # nghttp2 ends a connection by itself with a code that nobody asked for.
+            # A code that neither side asked for is nghttp2's answer to what the peer did.
+            self._has_parted = True
             self.fail(CLOSED if event.error_code == self._last_code else PROTOCOL)
 
-    def _on_closed(self, stream_id: int, code: int, now: float, receiver: Receiver) -> None:
+    def _on_closed(self, event: Any, now: float, receiver: Receiver) -> None:
+        stream_id: int = event.stream_id
+        code: int = event.error_code
         word = ""
         if stream_id in self._reset_here:
             self._reset_here.discard(stream_id)
-        elif code != codes.NO_ERROR and stream_id != self._reset_by_peer:
+        elif code != codes.NO_ERROR and stream_id != self._reset_by_peer and not event.local_error:
+            # The peer broke the rules of the stream so that nghttp2 had to reset it.
             word = self._meter.note_reset(now)
         if stream_id in self._open:
             self._open.discard(stream_id)

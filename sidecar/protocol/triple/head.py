@@ -221,7 +221,7 @@ def _make_head(values: _Values) -> TripleHead:
     if not _is_name(method):
         method = ""
     service = ServiceKey("")
-    if method and _can_name_a_service(interface, version, group):
+    if method and _REPLACEMENT not in service_path and _are_names(interface, version, group):
         service = ServiceKey(interface, version, group)
     return TripleHead(
         kind,
@@ -267,7 +267,7 @@ def _is_name(text: str) -> bool:
     return 0 < len(text) <= MAX_NAME and text.isprintable() and _REPLACEMENT not in text
 
 
-def _can_name_a_service(interface: str, version: str, group: str) -> bool:
+def _are_names(interface: str, version: str, group: str) -> bool:
     """Refuse names from which the text of a service key could not be read back."""
     if not _is_name(interface) or ":" in interface or " " in interface:
         return False

@@ -10,6 +10,7 @@ from sidecar.protocol.http2 import codes
 from sidecar.protocol.http2.session import CLOSED, Headers, Session
 from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
+from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
 
 # A consumer that reads nothing at all for this long (s) is given up. Windows bound what is kept for
@@ -59,8 +60,9 @@ class Downstream(ConsumerSide):
         clock: Callable[[], float],
         session: Session,
         patience: Patience,
+        paths: Paths,
     ) -> None:
-        super().__init__(queue, clock)
+        super().__init__(queue, clock, paths)
         self._handler: Final = handler
         self._session: Final = session
         self._patience: Final = patience
@@ -168,6 +170,10 @@ class Downstream(ConsumerSide):
         """Remember a call until its stream is over."""
         self.calls[call.stream_id] = call
 
+    def drop_calls(self) -> None:
+        """Give up all calls: this connection is about to be ended."""
+        self._session.close_all(self)
+
     def inform(self, call: TripleCall, headers: Headers) -> None:
         """Pass on an informational head."""
         self._session.inform(call.stream_id, headers)
@@ -234,7 +240,7 @@ class Downstream(ConsumerSide):
             self._end_early()
         session.deliver(self._now, self)
         if session.broken:
-            if not self.is_closed:
+            if not self.is_closing and not self.is_closed:
                 self._break()
         elif self._is_over:
             self._is_over = False

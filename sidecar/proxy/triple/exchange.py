@@ -6,6 +6,7 @@ at either end stops the writer at the other, and what is kept here never exceeds
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 from mypy_extensions import trait
@@ -14,16 +15,27 @@ from sidecar.protocol.http2.session import Headers
 from sidecar.protocol.triple.head import GRPC, TripleHead
 from sidecar.proxy.call import Call
 from sidecar.proxy.consumer import ConsumerLink
+from sidecar.proxy.link import FlushQueue
+from sidecar.proxy.triple.paths import Paths
 
 
 class ConsumerSide(ConsumerLink):
     """What a call asks of its consumer's connection, whose streams are its calls.
 
-    Bodies are queued; ``ProviderSide.took`` is called as the transport takes them.
+    Bodies are queued; ``ProviderSide.took`` is called as the transport takes them. ``paths`` are
+    those of its listener.
     """
+
+    def __init__(self, queue: FlushQueue, clock: Callable[[], float], paths: Paths) -> None:
+        super().__init__(queue, clock)
+        self.paths: Final = paths
 
     def admit(self, call: TripleCall) -> None:
         """Remember a call until its stream is over."""
+        raise NotImplementedError
+
+    def drop_calls(self) -> None:
+        """Give up all calls: this connection is about to be ended."""
         raise NotImplementedError
 
     def inform(self, call: TripleCall, headers: Headers) -> None:

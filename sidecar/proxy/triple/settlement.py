@@ -6,6 +6,7 @@ passed on as it is, unless it is none: a gRPC client must not take a stream that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.model import outcome, reason
@@ -28,8 +29,11 @@ _OK: Final = b"200"
 class TripleSettlement(Settlement[TripleCall]):
     """Passes answers on and ends calls."""
 
-    def __init__(self, timer: DeadlineTimer, counters: Counters) -> None:
+    def __init__(
+        self, timer: DeadlineTimer, counters: Counters, clock: Callable[[], float]
+    ) -> None:
         super().__init__(PROTOCOL, counters)
+        self._clock: Final = clock
         self._timer: Final = timer
 
     # Answers of providers.
@@ -110,6 +114,14 @@ class TripleSettlement(Settlement[TripleCall]):
     ) -> None:
         """Answer with a grpc-status, or the HTTP status that says the same."""
         self._fail(call, status, token, why, result, now)
+
+    def answer_here(self, call: TripleCall, result: int) -> None:
+        """End a call that the sidecar has answered itself."""
+        self._end(call, result, self._clock())
+
+    def refuse_here(self, call: TripleCall, status: int, token: str, why: str) -> None:
+        """Refuse a call that the sidecar would have answered itself."""
+        self._fail(call, status, token, why, outcome.REJECTED, self._clock())
 
     def refuse_headers(self, call: TripleCall, now: float) -> None:
         """Answer that the header list is larger than is allowed."""

@@ -51,19 +51,24 @@ def draw(out: Path) -> Path:
 def _throughput(result: dict[str, Any]) -> list[Panel]:
     fleet, cases = list(result["fleets"].items())[-1]
     return [
-        partial(_rates, fleet=fleet, label=label, found=case["median"])
+        partial(
+            _bars,
+            found=case["median"],
+            field="calls_per_second",
+            unit=1000,
+            title=f"Thousand calls/s on one core, {result['protocol']}: {label}\n"
+            f"{fleet} provider addresses",
+        )
         for label, case in cases.items()
     ]
 
 
-def _rates(axis: Any, *, fleet: str, label: str, found: dict[str, Any]) -> None:
+def _bars(axis: Any, *, found: dict[str, Any], field: str, unit: float, title: str) -> None:
     names = list(found)[::-1]
-    rates = [found[name]["calls_per_second"] / 1000 for name in names]
-    bars = axis.barh(names, rates, color=[COLOURS[name] for name in names])
-    axis.bar_label(bars, [f" {rate:,.0f}" for rate in rates], fontsize=8)
-    axis.set_title(
-        f"Thousand calls/s on one core: {label}\n{fleet} provider addresses", fontsize=10
-    )
+    values = [found[name][field] / unit for name in names]
+    bars = axis.barh(names, values, color=[COLOURS[name] for name in names])
+    axis.bar_label(bars, [f" {value:,.0f}" for value in values], fontsize=8)
+    axis.set_title(title, fontsize=10)
 
 
 def _latency(result: dict[str, Any]) -> list[Panel]:
@@ -72,7 +77,8 @@ def _latency(result: dict[str, Any]) -> list[Panel]:
             axis.plot(found.keys(), found.values(), marker="o", label=name, color=COLOURS[name])
         axis.set_yscale("log")
         axis.set_title(
-            f"Latency, {result['rate']:,} calls/s over {result['connections']} connections",
+            f"Latency, {result['protocol']}, {result['rate']:,} calls/s over"
+            f" {result['connections']} connections",
             fontsize=10,
         )
         axis.set_ylabel("microseconds from the intended start")
@@ -116,9 +122,48 @@ def _memory(result: dict[str, Any]) -> list[Panel]:
     return [panel]
 
 
+def _streaming(result: dict[str, Any]) -> list[Panel]:
+    return [
+        partial(
+            _bars,
+            found=case["median"],
+            field="mb_per_second",
+            unit=1,
+            title=f"MB/s of 1 MiB messages: {label}",
+        )
+        for label, case in result["cases"].items()
+    ]
+
+
+def _idle(result: dict[str, Any]) -> list[Panel]:
+    title = f"KiB per idle connection, {result['connections']:,} connections"
+    return [
+        partial(_bars, found=result["found"], field="bytes_per_connection", unit=1024, title=title)
+    ]
+
+
+def _slow(result: dict[str, Any]) -> list[Panel]:
+    def panel(axis: Any, *, reading: str) -> None:
+        for name, found in result["found"][reading].items():
+            memory = found["resident_mib"]
+            times = [index * result["sample_seconds"] for index in range(len(memory))]
+            axis.plot(times, memory, label=name, color=COLOURS[name])
+        axis.set_ylim(bottom=0)
+        axis.set_title(f"Resident MiB, {result['streams']:,} streams, read: {reading}", fontsize=10)
+        axis.set_xlabel("seconds")
+        axis.legend(fontsize=8, frameon=False)
+
+    return [partial(panel, reading=reading) for reading in result["found"]]
+
+
 PANELS: dict[str, Callable[[dict[str, Any]], list[Panel]]] = {
     "throughput": _throughput,
     "latency": _latency,
     "decision": _decision,
     "memory": _memory,
+    "triple-throughput": _throughput,
+    "triple-latency": _latency,
+    "triple-streaming": _streaming,
+    "triple-idle": _idle,
+    "triple-slow": _slow,
 }

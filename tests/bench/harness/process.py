@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
@@ -86,6 +89,32 @@ def resident_bytes(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+@contextmanager
+def watched_memory(pid: int | None, seconds: float) -> Iterator[list[float]]:
+    """Read the resident memory of a process in MiB again and again; without a process, nothing."""
+    samples: list[float] = []
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while pid is not None:
+            samples.append(resident_bytes(pid) / 2**20)
+            if is_over.wait(seconds):
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield samples
+    finally:
+        is_over.set()
+        watcher.join()
+
+
+def wait_for_line(stream: IO[bytes], seconds: float) -> bool:
+    """Tell whether something can be read from a pipe within that time."""
+    return bool(select.select([stream], [], [], seconds)[0])
 
 
 def _wait_until_listening(

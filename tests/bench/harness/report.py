@@ -25,7 +25,10 @@ def show(part: str, result: dict[str, Any]) -> None:
 def _throughput(result: dict[str, Any]) -> None:
     for fleet, cases in result["fleets"].items():
         names = list(next(iter(cases.values()))["median"])
-        print(f"\nCalls per second, {fleet} provider address(es), connections x outstanding calls")
+        print(
+            f"\nCalls per second over {result['protocol']}, {fleet} provider address(es),"
+            f" connections x outstanding calls"
+        )
         rows = [[name, *(_rate(case, name) for case in cases.values())] for name in names]
         _table(["", *cases], rows)
         print("\nProcessor time per call in the proxy, and the share of its core that it got")
@@ -47,8 +50,8 @@ def _cost(case: dict[str, Any], name: str) -> str:
 
 def _latency(result: dict[str, Any]) -> None:
     print(
-        f"\nLatency at {result['rate']:,} calls/s over {result['connections']} connections,"
-        f" from the intended start, in microseconds"
+        f"\nLatency over {result['protocol']} at {result['rate']:,} calls/s on"
+        f" {result['connections']} connections, from the intended start, in microseconds"
     )
     rows = []
     for name, found in result["median"].items():
@@ -117,6 +120,71 @@ def _memory(result: dict[str, Any]) -> None:
     _table(["registry", "one", "all", "bytes per instance"], rows)
 
 
+def _streaming(result: dict[str, Any]) -> None:
+    cases = result["cases"]
+    names = list(next(iter(cases.values()))["median"])
+    print("\nMB/s of 1 MiB messages from provider to consumer, connections x streams")
+    rows = [[name, *(_speed(case, name) for case in cases.values())] for name in names]
+    _table(["", *cases], rows)
+    print("\nProcessor time per MB, share of the core, and resident memory from first to last")
+    proxies = [name for name in names if name != DIRECT]
+    rows = [[name, *(_speed_cost(case, name) for case in cases.values())] for name in proxies]
+    _table(["", *cases], rows)
+
+
+def _speed(case: dict[str, Any], name: str) -> str:
+    speed = case["median"][name]["mb_per_second"]
+    ratio = case.get("ratio_to_envoy", {}).get(name)
+    return f"{speed:,.0f}" + (f" ({ratio:.2f} x Envoy)" if ratio else "")
+
+
+def _speed_cost(case: dict[str, Any], name: str) -> str:
+    found, memory = case["median"][name], case["resident_mib"][name]
+    return (
+        f"{found['cpu_us_per_mb']:.0f} us, {found['core_share']:.0%},"
+        f" {memory[0]:.0f}-{max(memory):.0f} MiB"
+    )
+
+
+def _idle(result: dict[str, Any]) -> None:
+    print(f"\nResident memory with {result['connections']:,} idle connections of consumers")
+    rows = [
+        [
+            name,
+            f"{found['before_bytes'] / 2**20:.1f} MiB",
+            f"{found['during_bytes'] / 2**20:.1f} MiB",
+            f"{found['after_bytes'] / 2**20:.1f} MiB",
+            f"{found['bytes_per_connection']:,.0f}",
+        ]
+        for name, found in result["found"].items()
+    ]
+    _table(["", "before", "with them", "after", "bytes per connection"], rows)
+
+
+def _slow(result: dict[str, Any]) -> None:
+    print(
+        f"\nResident memory under {result['streams']:,} endless streams on"
+        f" {result['connections']} connections, by what their consumers read of each"
+    )
+    rows = []
+    for reading, names in result["found"].items():
+        for name, found in names.items():
+            beside = found["beside"]
+            answered = f"{beside['answered']}/{beside['answered'] + beside['failed']}"
+            rows.append(
+                [
+                    f"{name}, {reading}",
+                    f"{found['before_mib']:.0f} MiB",
+                    f"{found['peak_mib']:.0f} MiB",
+                    f"{found['plateau_mib']:.0f} MiB",
+                    f"{found['growth_mib']:+.1f} MiB",
+                    answered + (f", {beside['median_ms']:.1f} ms" if beside["median_ms"] else ""),
+                ]
+            )
+    head = ["", "before", "peak", "plateau", "growth at the end", "calls beside them answered"]
+    _table(head, rows)
+
+
 def _table(head: list[str], rows: list[list[str]]) -> None:
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     for row in [head, *rows]:
@@ -132,4 +200,9 @@ SHOWN = {
     "change": _change,
     "coalescing": _coalescing,
     "memory": _memory,
+    "triple-throughput": _throughput,
+    "triple-latency": _latency,
+    "triple-streaming": _streaming,
+    "triple-idle": _idle,
+    "triple-slow": _slow,
 }

@@ -5,6 +5,7 @@
 #define BENCH_HISTOGRAM_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 enum { SUB_BITS = 7, OCTAVES = 41, BUCKETS = OCTAVES << SUB_BITS };
 
@@ -35,6 +36,18 @@ static inline double percentile(const struct histogram *histogram, double share)
         return (double)low + (double)((UINT64_C(1) << shift) - 1) / 2;
     }
     return 0;
+}
+
+/* Prints the JSON object of percentiles in microseconds. */
+static inline void print_latency(const struct histogram *histogram) {
+    static const struct { const char *name; double share; } percentiles[] = {
+        {"p10", .1}, {"p50", .5}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}};
+    printf("{");
+    for (size_t index = 0; index < sizeof percentiles / sizeof *percentiles; index++)
+        printf("\"%s\": %.1f, ", percentiles[index].name,
+               percentile(histogram, percentiles[index].share) / 1e3);
+    printf("\"max\": %.1f, \"mean\": %.1f}", (double)histogram->max / 1e3,
+           histogram->count ? (double)histogram->sum / (double)histogram->count / 1e3 : 0.0);
 }
 
 #endif

@@ -12,7 +12,6 @@
  * outstanding on that connection.
  */
 #define _GNU_SOURCE
-#include <getopt.h>
 #include <sys/timerfd.h>
 
 #include "dubbo.h"
@@ -281,9 +280,6 @@ static void run(struct connection *connections) {
 }
 
 static void print_results(void) {
-    static const struct { const char *name; double share; } percentiles[] = {
-        {"p10", .1}, {"p50", .5}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}};
-    const struct histogram *latency = &results.latency;
     printf("{\"mode\": \"%s\", \"connections\": %d, \"outstanding\": %u, \"rate\": %.1f, "
            "\"seconds\": %.3f, \"body_bytes\": %zu, \"calls\": %lu, \"calls_per_second\": %.1f, ",
            options.rate > 0 ? "open" : "closed", options.connections,
@@ -293,13 +289,9 @@ static void print_results(void) {
            "\"connection\": %lu, \"skipped\": %lu, \"lost\": %lu}, \"first_status\": %u, ",
            results.status, results.unmatched, results.malformed, results.connection,
            results.skipped, results.lost, results.first_status);
-    printf("\"latency_us\": {");
-    for (size_t index = 0; index < sizeof percentiles / sizeof *percentiles; index++)
-        printf("\"%s\": %.1f, ", percentiles[index].name,
-               percentile(latency, percentiles[index].share) / 1e3);
-    printf("\"max\": %.1f, \"mean\": %.1f}, \"cpu_seconds\": %.3f}\n", (double)latency->max / 1e3,
-           latency->count ? (double)latency->sum / (double)latency->count / 1e3 : 0.0,
-           cpu_seconds());
+    printf("\"latency_us\": ");
+    print_latency(&results.latency);
+    printf(", \"cpu_seconds\": %.3f}\n", cpu_seconds());
 }
 
 static void read_options(int count, char **arguments) {

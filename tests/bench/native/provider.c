@@ -7,20 +7,16 @@
  * It knows Hessian2 only and closes a connection that sends anything it does not follow.
  */
 #define _GNU_SOURCE
-#include <getopt.h>
-#include <signal.h>
-#include <sys/signalfd.h>
-
 #include "dubbo.h"
 
 /* Requests are read in batches of up to IN_SIZE; a frame above it closes the connection. An
  * answer is never longer than MAX_ANSWER, and reading pauses while fewer bytes than that are
  * free in the output, so a peer that does not read costs a fixed amount of memory. */
-enum { IN_SIZE = 1 << 18, OUT_SIZE = 1 << 18, MAX_ANSWER = 256, MAX_LISTENERS = 256, EVENTS = 64 };
+enum { IN_SIZE = 1 << 18, OUT_SIZE = 1 << 18, MAX_ANSWER = 256, EVENTS = 64 };
 
 struct connection {
     int fd;
-    bool listens, waits_for_write;
+    bool waits_for_write;
     size_t in_size, out_start, out_size;
     uint8_t *in, *out;
 };
@@ -136,8 +132,8 @@ static void serve(int epoll, struct connection *connection, uint32_t events) {
     }
 }
 
-static void accept_connection(int epoll, const struct connection *listener) {
-    int fd = accept(listener->fd, NULL, NULL);
+static void accept_connection(int epoll, int listener) {
+    int fd = accept(listener, NULL, NULL);
     if (fd < 0) return;
     make_prompt(fd);
     struct connection *connection = calloc(1, sizeof *connection);
@@ -151,60 +147,24 @@ static void accept_connection(int epoll, const struct connection *listener) {
     served.connections++;
 }
 
-static uint16_t start_listener(int epoll, struct connection *listener, const char *text) {
-    struct sockaddr_in address = parse_address(text);
-    socklen_t size = sizeof address;
-    int one = 1;
-    listener->fd = socket(AF_INET, SOCK_STREAM, 0);
-    listener->listens = true;
-    setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (listener->fd < 0 || bind(listener->fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-        listen(listener->fd, 1024) < 0)
-        fail(text);
-    getsockname(listener->fd, (struct sockaddr *)&address, &size);
-    watch(epoll, EPOLL_CTL_ADD, listener->fd, EPOLLIN, listener);
-    return ntohs(address.sin_port);
-}
-
-static int start_listeners(int epoll, int count, char **arguments) {
-    static struct connection listeners[MAX_LISTENERS];
-    static const struct option options[] = {{"listen", required_argument, NULL, 'l'}, {0}};
-    int used = 0, option;
-    printf("{\"ports\": [");
-    while ((option = getopt_long(count, arguments, "l:", options, NULL)) == 'l') {
-        if (used == MAX_LISTENERS) fail("too many --listen");
-        uint16_t port = start_listener(epoll, &listeners[used], optarg);
-        printf("%s%u", used++ ? ", " : "", port);
-    }
-    printf("]}\n");
-    fflush(stdout);
-    return option == -1 ? used : 0;
-}
-
 int main(int count, char **arguments) {
-    sigset_t stop;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGTERM);
-    sigaddset(&stop, SIGINT);
-    sigprocmask(SIG_BLOCK, &stop, NULL);
-    int epoll = epoll_create1(0);
+    int stop = stop_signal(), epoll = epoll_create1(0);
     if (start_listeners(epoll, count, arguments) == 0) {
         fprintf(stderr, "usage: provider --listen HOST:PORT [--listen HOST:PORT ...]\n");
         return 2;
     }
     build_value();
-    struct connection signals = {.fd = signalfd(-1, &stop, SFD_NONBLOCK)};
-    watch(epoll, EPOLL_CTL_ADD, signals.fd, EPOLLIN, &signals);
+    watch(epoll, EPOLL_CTL_ADD, stop, EPOLLIN, NULL);
     for (;;) {
         struct epoll_event events[EVENTS];
         int ready = epoll_wait(epoll, events, EVENTS, -1);
         for (int index = 0; index < ready; index++) {
-            struct connection *connection = events[index].data.ptr;
-            if (connection == &signals) goto stopped;
-            if (connection->listens)
-                accept_connection(epoll, connection);
+            void *context = events[index].data.ptr;
+            if (!context) goto stopped;
+            if (is_listener(context))
+                accept_connection(epoll, *(int *)context);
             else
-                serve(epoll, connection, events[index].events);
+                serve(epoll, context, events[index].events);
         }
     }
 stopped:

@@ -229,7 +229,7 @@ async def test_fc_14_and_15_odd_names_among_good_ones(zookeeper, providers, rigs
     providers.add(11)
     providers.add(0, host="[2001:db8::11]")
     providers.add(12, note="why%3F", owner="a%26b%3Dc")
-    for junk in ("junk", "dubbo%3A%2F%2F", "%00", "tri%3A%2F%2F192.0.2.9%3A1%2Fdemo.Cart"):
+    for junk in ("junk", "dubbo%3A%2F%2F", "%00", "rest%3A%2F%2F192.0.2.9%3A1%2Fdemo.Cart"):
         providers.client.create(f"{providers.path}/{junk}")
     rig = rigs(zookeeper.url)
     rig.driver.resolve("demo.Cart")

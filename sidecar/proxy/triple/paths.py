@@ -1,0 +1,39 @@
+"""Services of paths that do not name them: annotated REST methods, plain gRPC names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, final
+
+from sidecar.model.service import ServiceKey
+
+
+@final
+class Paths:
+    """What a listener knows of paths that do not name their service.
+
+    ``by_prefix`` maps prefixes to service texts, of which the longest that fits counts.
+    """
+
+    def __init__(self, by_prefix: Mapping[str, str], default_service: str) -> None:
+        self._by_prefix: Final = sorted(
+            [(prefix, _text(service)) for prefix, service in by_prefix.items()],
+            key=_length,
+            reverse=True,
+        )
+        self.default_service: Final = _text(default_service) if default_service else ""
+
+    def find(self, path: str) -> str:
+        """Return the service of a path, "" when none is configured for it."""
+        for prefix, service in self._by_prefix:
+            if path.startswith(prefix):
+                return service
+        return ""
+
+
+def _length(pair: tuple[str, str]) -> int:
+    return len(pair[0])
+
+
+def _text(service: str) -> str:
+    return ServiceKey.parse(service).text
