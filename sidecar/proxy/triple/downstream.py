@@ -240,7 +240,7 @@ class Downstream(ConsumerSide):
             self._end_early()
         session.deliver(self._now, self)
         if session.broken:
-            if not self.is_closed:
+            if not self.is_closing and not self.is_closed:
                 self._break()
         elif self._is_over:
             self._is_over = False

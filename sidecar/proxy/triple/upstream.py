@@ -275,7 +275,7 @@ class Upstream(ProviderLink, ProviderSide):
         for call, taken in self._backlog.settle(is_all):
             call.taken(taken)
         session.deliver(self._now, self)
-        if session.broken and not self.is_closed:
+        if session.broken and not self.is_closing and not self.is_closed:
             self._break()
 
     def resume_writing(self) -> None:
