@@ -228,6 +228,8 @@ class Downstream(ConsumerSide):
     def flush(self) -> None:
         """Write what the session has, and return windows for what the transport took."""
         self.is_registered = False
+        if self.is_closed:
+            return
         if self.is_giving_way:
             self.is_giving_way = False
             self.resume_reading()
@@ -240,8 +242,7 @@ class Downstream(ConsumerSide):
             self._end_early()
         session.deliver(self._now, self)
         if session.broken:
-            if not self.is_closed:
-                self._break()
+            self._break()
         elif self._is_over:
             self._is_over = False
             self.close()
@@ -317,6 +318,8 @@ class Downstream(ConsumerSide):
 
     def _break(self) -> None:
         """End a connection that cannot go on, with a last word to the consumer."""
+        if self.is_ending:
+            return
         session = self._session
         if session.broken != CLOSED:
             self.closed_because = self.closed_because or session.broken

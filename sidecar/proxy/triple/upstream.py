@@ -263,6 +263,8 @@ class Upstream(ProviderLink, ProviderSide):
     def flush(self) -> None:
         """Write what the session has, and return windows for what the transport took."""
         self.is_registered = False
+        if self.is_closed:
+            return
         if self.is_giving_way:
             self.is_giving_way = False
             self.resume_reading()
@@ -275,7 +277,7 @@ class Upstream(ProviderLink, ProviderSide):
         for call, taken in self._backlog.settle(is_all):
             call.taken(taken)
         session.deliver(self._now, self)
-        if session.broken and not self.is_closed:
+        if session.broken:
             self._break()
 
     def resume_writing(self) -> None:
@@ -316,6 +318,9 @@ class Upstream(ProviderLink, ProviderSide):
             self._register()
 
     def _break(self) -> None:
+        """Give up a connection that cannot go on, with a last word to the provider."""
+        if self.is_ending:
+            return
         word = self._session.broken
         if word != CLOSED:
             self.closed_because = word
@@ -328,7 +333,7 @@ class Upstream(ProviderLink, ProviderSide):
 
     def close(self) -> None:
         """Say goodbye and end the connection."""
-        if not self.is_closed and not self._session.broken:
+        if not self.is_ending and not self._session.broken:
             self._session.goaway(codes.NO_ERROR)
         super().close()
 
