@@ -134,7 +134,6 @@ class Upstream(ProviderLink, ProviderSide):
         self.calls[stream_id] = call
         call.provider = self
         call.upstream_id = stream_id
-        call.is_sent = False
         self._unsent.append(call)
         if not is_whole:
             self._send_kept(call)
@@ -149,8 +148,6 @@ class Upstream(ProviderLink, ProviderSide):
             self.finish(call, call.request_trailers)
         elif call.is_request_ended:
             self.body(call, b"", True)
-        if call.kept_bytes > self._manner.replay:
-            call.forget()
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
@@ -201,7 +198,7 @@ class Upstream(ProviderLink, ProviderSide):
         self._backlog.remove(stream_id)
         if call is not None and not call.is_done:
             if code == codes.REFUSED_STREAM and call.may_replay and not call.has_begun:
-                call.provider = None
+                call.come_back()
                 self._owner.refused(call, self._now)
             else:
                 self._settlement.reset_by_provider(call, code, self._now)
@@ -270,7 +267,7 @@ class Upstream(ProviderLink, ProviderSide):
             self.resume_reading()
         if not self.is_write_paused:
             for call in self._unsent:
-                call.is_sent = True
+                call.depart(self._manner.replay)
             self._unsent = []
         session = self._session
         is_all = write_out(self, session)
@@ -297,7 +294,7 @@ class Upstream(ProviderLink, ProviderSide):
             self._backlog.remove(call.upstream_id)
         waiting = [call for call in calls if not call.is_done]
         for call in waiting:
-            call.provider = None
+            call.come_back()
         return waiting
 
     def leave(self) -> None:
