@@ -196,6 +196,10 @@ class Upstream(ProviderLink, ProviderSide):
         """Forget a stream; a call that is not answered goes elsewhere or fails."""
         call = self.calls.pop(stream_id, None)
         self._backlog.remove(stream_id)
+        self.last_call = self._now
+        if len(self.calls) >= self._session.max_streams:
+            # The provider has lowered its limit: of the requests that waited, one leaves now.
+            self._backlog.unblock(CONNECTION)
         if call is not None and not call.is_done:
             if code == codes.REFUSED_STREAM and call.may_replay and not call.has_begun:
                 call.come_back()
@@ -262,20 +266,24 @@ class Upstream(ProviderLink, ProviderSide):
         self.is_registered = False
         if self.is_closed:
             return
+        self._now = self._clock()
         if self.is_giving_way:
             self.is_giving_way = False
             self.resume_reading()
         if not self.is_write_paused:
-            for call in self._unsent:
-                call.depart(self._manner.replay)
-            self._unsent = []
+            self._write()
         session = self._session
-        is_all = write_out(self, session)
-        for call, taken in self._backlog.settle(is_all):
-            call.taken(taken)
         session.deliver(self._now, self)
         if session.broken:
             self._break()
+
+    def _write(self) -> None:
+        for call in self._unsent:
+            call.depart(self._manner.replay)
+        self._unsent = []
+        is_all = write_out(self, self._session)
+        for call, taken in self._backlog.settle(is_all):
+            call.taken(taken)
 
     def resume_writing(self) -> None:
         """Write again; the transport calls it when its buffer is empty enough."""
