@@ -1,9 +1,9 @@
 """One sample provider as a process: ``python -m sidecar.demo.provider NAME ZONE TAG URL``.
 
-It listens on a free loopback port and, when the URL of a ZooKeeper is not empty, registers there as
-Dubbo providers do. Then it prints its provider URL. A line with a number on its input makes it
-register anew with that weight and print the URL again; the end of its input ends it, so that no
-provider outlives the demo.
+It speaks Dubbo TCP and Triple on one free loopback port and, when the URL of a ZooKeeper is not
+empty, registers there as Dubbo providers do. Then it prints its provider URL. A line with a number
+on its input makes it register anew with that weight and print the URL again; the end of its input
+ends it, so that no provider outlives the demo.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from functools import partial
 from typing import Final, cast, final
 
 from sidecar.demo.nodes import ZooKeeperNodes
+from sidecar.demo.streams import GreeterStreams
 from sidecar.demo.wire import INTERFACE, MAX_PAYLOAD, METHOD, greet_reply
 from sidecar.protocol.dubbo.frame import FrameReader
 from sidecar.protocol.dubbo.reply import heartbeat_reply
+from sidecar.protocol.http2.frames import PREFACE
 
 APPLICATION: Final = "greeter"
 DEFAULT_WEIGHT: Final = 100
@@ -42,6 +44,12 @@ class GreeterConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer every whole request in the bytes so far."""
         transport = cast("asyncio.Transport", self._transport)
+        if data.startswith(PREFACE):  # of HTTP/2, as a whole: sidecars write it at once
+            streams = GreeterStreams(self._name)
+            transport.set_protocol(streams)
+            streams.connection_made(transport)
+            streams.data_received(data)
+            return
         for frame in self._frames.feed(data):
             if frame.is_event and frame.is_two_way:
                 transport.write(heartbeat_reply(frame))
@@ -82,6 +90,7 @@ class Provider:
         parameters = {
             "application": APPLICATION,
             "dubbo": "2.0.2",
+            "ext.protocol": "tri",
             "interface": INTERFACE,
             "methods": METHOD,
             "side": "provider",

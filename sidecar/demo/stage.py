@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import sidecar
 from sidecar.admin.client import ask
-from sidecar.demo.consumer import Consumer
+from sidecar.demo.consumer import DubboConsumer, TripleConsumer
 from sidecar.demo.registries import DemoRegistry
 from sidecar.demo.wire import INTERFACE, METHOD
 from sidecar.demo.zookeeper import free_port
@@ -44,7 +44,8 @@ consumer:
   application: demo-web
   parameters: {{zone: bj-a}}
 listeners:
-  - address: "127.0.0.1:{port}"
+  - {{protocol: dubbo, address: "127.0.0.1:{port}"}}
+  - {{protocol: triple, address: "127.0.0.1:{triple_port}"}}
 registries:
   - name: demo
     url: "{url}"
@@ -124,13 +125,20 @@ class SidecarProcess:
         self._process = process
 
     @classmethod
-    async def start(cls, directory: Path, registry_url: str, port: int) -> SidecarProcess:
+    async def start(
+        cls, directory: Path, registry_url: str, port: int, triple_port: int
+    ) -> SidecarProcess:
         """Start the process; `await_ready` returns once it can take calls."""
         config = directory / "sidecar.yaml"
         admin_port = free_port()
-        config.write_text(
-            _CONFIG.format(port=port, admin_port=admin_port, url=registry_url, interface=INTERFACE)
-        )
+        values = {
+            "port": port,
+            "triple_port": triple_port,
+            "admin_port": admin_port,
+            "url": registry_url,
+            "interface": INTERFACE,
+        }
+        config.write_text(_CONFIG.format(**values))
         with (directory / _LOG).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 *python("sidecar", "run", "--config", str(config)),
@@ -153,9 +161,9 @@ class SidecarProcess:
 
         await wait_for(is_ready, "the sidecar to be ready", self.log_tail)
 
-    async def explain(self, tag: str = "") -> dict[str, Any]:
+    async def explain(self, tag: str = "", protocol: str = "dubbo") -> dict[str, Any]:
         """Ask where a call would go."""
-        query = [("service", INTERFACE), ("method", METHOD)]
+        query = [("service", INTERFACE), ("method", METHOD), ("protocol", protocol)]
         if tag:
             query.append(("attachment", f"dubbo.tag={tag}"))
         return await asyncio.to_thread(ask, f"{self.admin}/explain?{urlencode(query)}")
@@ -181,10 +189,12 @@ class SidecarProcess:
 class Stage:
     """All processes of one demo."""
 
-    def __init__(self, registry: DemoRegistry, port: int) -> None:
+    def __init__(self, registry: DemoRegistry, port: int, triple_port: int) -> None:
         self.registry = registry
         self.port = port
-        self.consumer = Consumer("127.0.0.1", port)
+        self.triple_port = triple_port
+        self.consumer = DubboConsumer("127.0.0.1", port)
+        self.triple_consumer = TripleConsumer("127.0.0.1", triple_port)
         self.providers: dict[str, ProviderProcess] = {}
         self._sidecar: SidecarProcess | None = None
 
@@ -201,7 +211,9 @@ class Stage:
         for provider in self.providers.values():
             await provider.await_url()
         await self.register(*self.providers)
-        self._sidecar = await SidecarProcess.start(directory, self.registry.url, self.port)
+        self._sidecar = await SidecarProcess.start(
+            directory, self.registry.url, self.port, self.triple_port
+        )
         await self.sidecar.await_ready()
 
     async def register(self, *names: str) -> None:
@@ -211,6 +223,7 @@ class Stage:
     async def close(self) -> None:
         """End what is still running."""
         await self.consumer.close()
+        await self.triple_consumer.close()
         if self._sidecar is not None:
             await self._sidecar.stop()
         for provider in self.providers.values():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, final
 
 from sidecar.admin.explained import explanation_table
-from sidecar.demo.consumer import Tally
+from sidecar.demo.consumer import Consumer, Tally
 from sidecar.demo.registries import DemoRegistry, FileRegistry, ZooKeeperRegistry
 from sidecar.demo.stage import Stage, wait_for
 from sidecar.demo.zookeeper import PrivateZooKeeper, find_class_path, free_port
@@ -50,7 +50,7 @@ def tell(registry: str, say: Say) -> int:
 async def _tell(directory: Path, registry: str, say: Say) -> None:
     server = await _start_zookeeper(directory, registry, say)
     try:
-        stage = Stage(await _open_registry(directory, registry, server), free_port())
+        stage = Stage(await _open_registry(directory, registry, server), free_port(), free_port())
         try:
             story = _Story(stage, say)
             await story.begin(directory)
@@ -106,6 +106,7 @@ class _Story:
         self.steps = (
             self.same_zone,
             self.gray_tag,
+            self.triple,
             self.tag_rule,
             self.weight,
             self.power_cut,
@@ -125,6 +126,7 @@ class _Story:
             ]
             self._say(f"zone {zone}  {', '.join(places)}")
         self._say(f"sidecar    dubbo://127.0.0.1:{self._stage.port}")
+        self._say(f"           tri://127.0.0.1:{self._stage.triple_port}, for any gRPC client")
         self._say(f"admin      {self._stage.sidecar.admin}")
         self._say("consumer   application demo-web, zone bj-a")
 
@@ -136,6 +138,12 @@ class _Story:
         """Calls with dubbo.tag=gray go to gray instances, of the same zone first."""
         self._expect(await self._call(100, "gray"), {"a-gray": 1.0})
         self._show(await self._stage.sidecar.explain("gray"))
+
+    async def triple(self) -> None:
+        """gRPC clients call the same service: same rules, same instances, each call by itself."""
+        consumer = self._stage.triple_consumer
+        self._expect(await self._call(200, consumer=consumer), {"a1": 1.0, "a2": 1.0})
+        self._expect(await self._call(100, "gray", consumer), {"a-gray": 1.0})
 
     async def tag_rule(self) -> None:
         """A tag rule names b1 as `canary`: calls with that tag follow it, until it is deleted."""
@@ -180,8 +188,8 @@ class _Story:
             raise SidecarError(f"the sidecar ended with {code}\n{self._stage.sidecar.log_tail()}")
         self._say("   ended with code 0")
 
-    async def _call(self, count: int, tag: str = "") -> Tally:
-        tally = await self._stage.consumer.call(count, tag)
+    async def _call(self, count: int, tag: str = "", consumer: Consumer | None = None) -> Tally:
+        tally = await (consumer or self._stage.consumer).call(count, tag)
         answered = ", ".join(f"{name} {tally.answered[name]}" for name in sorted(tally.answered))
         self._say(f"   {count} calls: {answered or 'none answered'}")
         return tally

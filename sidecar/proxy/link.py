@@ -67,7 +67,7 @@ class Link:
         self.is_write_paused = False
         self.is_registered = False
         self.is_giving_way = False
-        self.is_ending = False  # ``close`` has begun
+        self.is_closing = False  # the last write is being made; from here on it is only ended
         self.is_closed = False
 
     def open(self, transport: asyncio.Transport) -> None:
@@ -132,9 +132,9 @@ class Link:
 
     def close(self) -> None:
         """Write what is queued and end the connection; nothing is accepted after."""
-        if self.is_closed or self.is_ending:
+        if self.is_closing or self.is_closed:
             return
-        self.is_ending = True
+        self.is_closing = True
         self.is_write_paused = False
         self.flush()
         self.is_closed = True

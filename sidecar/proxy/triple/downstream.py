@@ -329,7 +329,7 @@ class Downstream(ConsumerSide):
 
     def _break(self) -> None:
         """End a connection that cannot go on, with a last word to the consumer."""
-        if self.is_ending:
+        if self.is_closing:
             return
         session = self._session
         if session.broken != CLOSED:

@@ -324,7 +324,7 @@ class Upstream(ProviderLink, ProviderSide):
 
     def _break(self) -> None:
         """Give up a connection that cannot go on, with a last word to the provider."""
-        if self.is_ending:
+        if self.is_closing:
             return
         word = self._session.broken
         if word != CLOSED:
@@ -338,7 +338,7 @@ class Upstream(ProviderLink, ProviderSide):
 
     def close(self) -> None:
         """Say goodbye and end the connection."""
-        if not self.is_ending and not self._session.broken:
+        if not self.is_closing and not self._session.broken:
             self._session.goaway(codes.NO_ERROR)
         super().close()
 
