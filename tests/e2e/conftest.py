@@ -13,7 +13,6 @@ from tests.e2e.go_peers import GoPeers
 from tests.e2e.grpc_scene import DIRECT, SIDECAR, Loop, Scene
 from tests.e2e.peers import VERSIONS, PeersUnavailableError, build
 from tests.e2e.server_process import ServerProcess
-from tests.e2e.sidecar_process import SidecarProcess
 from tests.e2e.stub import StubProvider
 from tests.fixtures.zookeeper import ZooKeeperServer, find_classpath
 
@@ -45,8 +44,8 @@ def fleet(java_peers: JavaPeers, tmp_path_factory: pytest.TempPathFactory) -> It
     zookeeper = ZooKeeperServer(directory, find_classpath())
     with contextlib.closing(zookeeper):
         zookeeper.start()
-        with contextlib.closing(SidecarProcess(directory, zookeeper.url)) as sidecar:
-            yield Fleet(java_peers, zookeeper, sidecar)
+        with contextlib.closing(Fleet(java_peers, zookeeper, directory)) as fleet:
+            yield fleet
 
 
 @pytest.fixture

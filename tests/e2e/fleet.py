@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.peers import (
+    INTERFACE,
+    MENU,
+    STREAMS,
+    TEA,
     VERSIONS,
     Consumer,
     ProviderHost,
@@ -19,7 +24,17 @@ from tests.e2e.peers import (
 from tests.e2e.sidecar_process import COALESCE, SidecarProcess
 from tests.fixtures.zookeeper import ZooKeeperServer
 
-INTERFACE = "org.example.peer.Greeter"
+DIRECT, SIDECAR = "direct", "sidecar"
+"""The two ways of a call that must give the same outcome."""
+
+WRITTEN = """
+  - name: written
+    url: "file://{file}"
+    allow_networks: ["127.0.0.0/8"]
+"""
+
+BOTH = "tri,dubbo"
+"""Triple on a provider's port and Dubbo TCP on the next one."""
 
 
 class JavaPeers:
@@ -75,36 +90,44 @@ class JavaPeers:
 class Fleet:
     """The Java peers, the registry they use and the sidecar between them."""
 
-    def __init__(
-        self, peers: JavaPeers, zookeeper: ZooKeeperServer, sidecar: SidecarProcess
-    ) -> None:
+    def __init__(self, peers: JavaPeers, zookeeper: ZooKeeperServer, directory: Path) -> None:
         self.peers = peers
         self.zookeeper = zookeeper
-        self.sidecar = sidecar
+        self.file = directory / "registry.yaml"
+        self.file.write_text('{"providers": []}')
+        self.sidecar = SidecarProcess(
+            directory,
+            zookeeper.url,
+            preload=(INTERFACE, STREAMS, TEA, MENU),
+            registries=WRITTEN.format(file=self.file),
+            paths={"/org.example.tea.Tea/": TEA, "/api/menu/": MENU},
+        )
         self.registry = f"zookeeper://{zookeeper.hosts}"
-        self._ports = {version: free_port() for version in VERSIONS}
+        self._ports: dict[tuple[Version, object], int] = {}
         self._changed_at = 0.0
 
     def offer(self, version: Version, name: str, /, **words: object) -> int:
         """Register a service of the version's provider process once and return its port.
 
-        Unless a port is given, the services of one process share one, as they do in real life.
+        Unless a port is given, the services of one process and protocol share one, as they do in
+        real life.
         """
-        words.setdefault("port", self._ports[version])
+        if "port" not in words:
+            words["port"] = self._ports.setdefault((version, words.get("protocol")), free_port())
         port, is_new = self.peers.offer(version, name, registry=self.registry, **words)
         if is_new:
             self._changed_at = time.monotonic()
         return port
 
-    def wait_known(self) -> None:
+    def wait_known(self, interface: str = INTERFACE) -> None:
         """Wait until the sidecar has read what the registry lists.
 
         Equal numbers alone would not do: one name may have gone while another came.
         """
-        path = f"/dubbo/{INTERFACE}/providers"
+        path = f"/dubbo/{interface}/providers"
         time.sleep(max(0.0, self._changed_at + 2 * COALESCE - time.monotonic()))
         wait_until(
-            lambda: self.sidecar.listed(INTERFACE) == len(self.zookeeper.admin.get_children(path)),
+            lambda: self.sidecar.listed(interface) == len(self.zookeeper.admin.get_children(path)),
             what="the sidecar has read every name",
         )
 
@@ -112,6 +135,54 @@ class Fleet:
         """Return the version's reference through the sidecar for these words."""
         self.wait_known()
         return self.peers.reference(version, self.sidecar.url + query, **words)
+
+    def triple(
+        self, via: str, caller: Version, callee: Version, name: str, /, **words: object
+    ) -> Reference:
+        """Offer a Triple service under a name that is its group as well; return a reference to it.
+
+        Words that begin with ``offer_`` are for the provider, the others for the consumer.
+        """
+        interface = str(words.get("interface", INTERFACE))
+        offered: dict[str, object] = {"interface": interface, "protocol": "tri", "group": name}
+        asked: dict[str, object] = {"group": name}
+        for key, word in words.items():
+            own = key.removeprefix("offer_")
+            (asked if own == key else offered)[own] = word
+        return self.triple_to(via, caller, self.offer(callee, name, **offered), **asked)
+
+    def triple_to(self, via: str, caller: Version, port: int, /, **words: object) -> Reference:
+        """Return a Triple reference to a provider's port, or to the sidecar instead."""
+        url = f"tri://127.0.0.1:{port}"
+        if via == SIDECAR:
+            self.wait_known(str(words.get("interface", INTERFACE)))
+            url = self.sidecar.triple_url
+        return self.peers.reference(caller, url, **words)
+
+    def write_down(self, version: Version, name: str, /, **words: object) -> None:
+        """Offer a service that is in no ZooKeeper and write its URL into the file registry.
+
+        The sidecar knows it a second later.
+        """
+        port, is_new = self.peers.offer(version, name, **words)
+        if is_new:
+            url = f"{words['protocol']}://127.0.0.1:{port}/{INTERFACE}?group={words['group']}"
+            self.file.write_text(json.dumps({"providers": [url]}))
+
+    def close(self) -> None:
+        """End the sidecar."""
+        self.sidecar.close()
+
+    def both(self, group: str, /, **words: object) -> list[Reference]:
+        """Return references of every version that speaks it, first Dubbo TCP, then Triple."""
+        dubbo = [self.reference(version, group=group, **words) for version in VERSIONS]
+        modern = VERSIONS[1:]
+        return dubbo + [self.triple_to(SIDECAR, v, 0, group=group, **words) for v in modern]
+
+
+def protocols(version: Version) -> str:
+    """What a provider of this version can offer."""
+    return "dubbo" if version.is_legacy else BOTH
 
 
 def others(version: Version) -> list[Version]:
@@ -122,6 +193,13 @@ def offer_plain(fleet: Fleet, version: Version, group: str) -> str:
     """Offer an instance without any extras and return its name."""
     name = f"{group}-{version}"
     fleet.offer(version, name, group=group)
+    return name
+
+
+def offer_both(fleet: Fleet, version: Version, group: str) -> str:
+    """Offer an instance that speaks both protocols, each on a port of its own; return its name."""
+    name = f"{group}-{version}"
+    fleet.offer(version, name, group=group, protocol=BOTH, port=free_port(2))
     return name
 
 

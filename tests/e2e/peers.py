@@ -24,6 +24,10 @@ from typing import Any
 from urllib.parse import quote_plus
 
 PROJECT = Path(__file__).parent / "java"
+INTERFACE = "org.example.peer.Greeter"
+STREAMS = "org.example.peer.tri.Streams"
+TEA = "org.example.peer.tri.Tea"  # its path on the wire is org.example.tea.Tea
+MENU = "org.example.peer.rest.Menu"  # its paths begin with /api/menu/
 LOOPBACK_NAME = "sidecar"  # in the hosts file of every Java process
 BUILD_LIMIT = 300.0
 START_LIMIT = 60.0
@@ -58,6 +62,13 @@ class Version:
     def is_legacy(self) -> bool:
         """Whether this is the 2.7 line."""
         return self.name == "2.7"
+
+    @property
+    def left_out(self) -> tuple[str, str]:
+        """The sources that need what this line does not have: Triple and its HTTP interface."""
+        missing = {"2.7": ("tri", "rest"), "3.2": ("rest", "rest"), "3.3": ("-", "-")}
+        first, second = missing[self.name]
+        return f"org/example/peer/{first}/**", f"org/example/peer/{second}/**"
 
     @property
     def needs_opens(self) -> bool:
@@ -102,7 +113,9 @@ def _fingerprint(version: Version) -> str:
 def _compile(version: Version) -> None:
     shutil.rmtree(PROJECT / "target" / version.dubbo, ignore_errors=True)
     arguments = ["-q", "-B", f"-Ddubbo.version={version.dubbo}"]
-    arguments += [f"-Dcurator.version={version.curator}", "compile"]
+    arguments += [f"-Dcurator.version={version.curator}"]
+    arguments += [f"-Dleft.out={version.left_out[0]}", f"-Dleft.out.too={version.left_out[1]}"]
+    arguments += ["compile"]
     output = ""
     for offline in (["-o"], []):  # the local repository answers faster when it has everything
         run = subprocess.run(
@@ -117,12 +130,16 @@ def _compile(version: Version) -> None:
     raise RuntimeError(f"the Java peers do not compile against Dubbo {version.dubbo}:\n{output}")
 
 
-def free_port() -> int:
-    """Return a loopback port that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+def free_port(count: int = 1) -> int:
+    """Return a loopback port that nothing listens on at this moment, nor on the next ones."""
+    while True:
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
+            first = 0
+            for offset in range(count):
+                probe = probes.enter_context(socket.socket())
+                probe.bind(("127.0.0.1", first and first + offset))
+                first = first or probe.getsockname()[1]
+            return first
 
 
 class Peer:
@@ -255,8 +272,9 @@ class ProviderHost(Peer):
         super().__init__(version, "Provider", directory, encode({"application": application}))
 
     def export(self, /, **words: object) -> int:
-        """Offer a service on a port of its own and return the port."""
-        port = int(str(words.setdefault("port", free_port())))
+        """Offer a service on a port of its own, or one for each protocol; return the first."""
+        protocols = str(words.get("protocol", "")).split(",")
+        port = int(str(words.setdefault("port", free_port(len(protocols)))))
         words.setdefault("name", f"p{self.version}")
         answer = self.say("export", **words)
         if "thrown" in answer:

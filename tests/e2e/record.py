@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.peers import VERSIONS, Consumer, Provider, Reference, Version, wait_until
 from tests.fixtures.zookeeper import ZooKeeperServer, find_classpath
@@ -50,10 +51,13 @@ class Frames:
 class Relay:
     """A TCP relay in front of one provider that keeps every frame of either direction."""
 
+    scheme = "dubbo"
+    cutter: type[Any] = Frames
+
     def __init__(self, port: int) -> None:
         self._target = port
-        self.up: list[bytes] = []
-        self.down: list[bytes] = []
+        self.up: list[Any] = []
+        self.down: list[Any] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -61,7 +65,7 @@ class Relay:
     @property
     def url(self) -> str:
         """The direct URL of the relay."""
-        return f"dubbo://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def _accept(self) -> None:
         while True:
@@ -78,15 +82,15 @@ class Relay:
                 (consumer, provider, self.up),
                 (provider, consumer, self.down),
             ):
-                threading.Thread(target=_pump, args=(source, sink, kept), daemon=True).start()
+                pump = (source, sink, kept, self.cutter())
+                threading.Thread(target=_pump, args=pump, daemon=True).start()
 
     def close(self) -> None:
         """Accept no more connections; open ones end with their peers."""
         self._listener.close()
 
 
-def _pump(source: socket.socket, sink: socket.socket, kept: list[bytes]) -> None:
-    frames = Frames()
+def _pump(source: socket.socket, sink: socket.socket, kept: list[Any], frames: Any) -> None:
     with source, contextlib.suppress(OSError):
         while data := source.recv(RECEIVE):
             kept += frames.feed(data)

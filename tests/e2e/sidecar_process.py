@@ -8,11 +8,11 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.peers import environment, free_port, wait_until
+from tests.e2e.peers import INTERFACE, environment, free_port, wait_until
 
 START_LIMIT = 20.0
 END_LIMIT = 40.0
@@ -25,14 +25,14 @@ consumer:
   parameters: {{zone: bj-a}}
 listeners:
   - {{protocol: dubbo, address: "127.0.0.1:{port}"}}
-  - {{protocol: triple, address: "127.0.0.1:{triple}"}}
+  - {{protocol: triple, address: "127.0.0.1:{triple}", paths: {paths}}}
 {listeners}registries:
   - name: main
     url: "{registry}"
     coalesce: {coalesce}ms
     allow_networks: ["127.0.0.0/8"]
-services: {{preload: [{preload}]}}
-drain: {{grace: 10s, idle: 500ms}}
+{registries}services: {{preload: [{preload}]}}
+drain: {{grace: {grace}s, idle: 500ms}}
 admin: {{address: "127.0.0.1:{admin}"}}
 {sections}"""
 
@@ -40,8 +40,9 @@ admin: {{address: "127.0.0.1:{admin}"}}
 class SidecarProcess:
     """A sidecar that is ready when the constructor returns.
 
-    ``preload`` names the services it watches from the start, ``listeners`` and ``sections`` are
-    further items of that list and further sections of its file.
+    ``preload`` names the services it watches from the start, ``paths`` those that the Triple
+    listener finds by their paths; ``listeners``, ``registries`` and ``sections`` are further items of
+    those lists and further sections of its file. ``grace`` is in seconds.
     """
 
     def __init__(
@@ -49,12 +50,16 @@ class SidecarProcess:
         directory: Path,
         registry: str,
         port: int = 0,
-        preload: Sequence[str] = ("org.example.peer.Greeter",),
+        preload: Sequence[str] = (INTERFACE,),
         listeners: str = "",
         sections: str = "",
+        registries: str = "",
+        triple_port: int = 0,
+        paths: Mapping[str, str] | None = None,
+        grace: float = 10,
     ) -> None:
         self.port = port or free_port()
-        self.triple_port = free_port()
+        self.triple_port = triple_port or free_port()
         self._admin = f"http://127.0.0.1:{free_port()}"
         configuration = directory / f"sidecar-{self.port}.yaml"
         configuration.write_text(
@@ -64,6 +69,9 @@ class SidecarProcess:
                 preload=", ".join(preload),
                 listeners=listeners,
                 sections=sections,
+                registries=registries,
+                paths=json.dumps(paths or {}),
+                grace=grace,
                 coalesce=int(COALESCE * 1000),
                 registry=registry,
                 admin=self._admin.rpartition(":")[2],
@@ -91,6 +99,11 @@ class SidecarProcess:
         """The address for Triple and gRPC consumers."""
         return f"127.0.0.1:{self.triple_port}"
 
+    @property
+    def triple_url(self) -> str:
+        """The direct URL for Triple consumers."""
+        return f"tri://{self.triple}"
+
     def _is_ready(self) -> bool:
         if self._process.poll() is not None:
             raise RuntimeError(f"the sidecar ended:\n{self.text()}")
@@ -117,10 +130,18 @@ class SidecarProcess:
         count: int = service["discovery"]["registries"]["main"]["names"]
         return count
 
-    def stop(self) -> int:
-        """End it gracefully (SIGTERM) and return the exit code."""
+    def terminate(self) -> None:
+        """Ask for the graceful end (SIGTERM) and return at once."""
         self._process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Wait for it to end and return the exit code."""
         return self._process.wait(END_LIMIT)
+
+    def stop(self) -> int:
+        """End it gracefully and return the exit code."""
+        self.terminate()
+        return self.wait()
 
     def close(self) -> None:
         """End it however it stands."""

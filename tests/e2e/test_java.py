@@ -11,7 +11,6 @@ import time
 import pytest
 
 from tests.e2e.fleet import (
-    INTERFACE,
     Fleet,
     answered,
     offer_plain,
@@ -21,6 +20,7 @@ from tests.e2e.fleet import (
     token,
 )
 from tests.e2e.peers import (
+    INTERFACE,
     LOOPBACK_NAME,
     VERSIONS,
     Consumer,

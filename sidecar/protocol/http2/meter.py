@@ -173,7 +173,6 @@ class FrameMeter:
         self.whole = at
 
     def _finish(self) -> None:
-        self._is_passed_on = False
         if self._ends_block:
             self._ends_block = False
             self.header_since = 0.0
@@ -186,11 +185,11 @@ class FrameMeter:
         kind: i64 = data[at + 3]
         flags: i64 = data[at + 4]
         self._rest = size
-        if size > frames.MAX_FRAME_SIZE:
-            self._is_passed_on = True
+        self._is_passed_on = size > frames.MAX_FRAME_SIZE
+        is_message = kind == frames.DATA and (size > 0 or (flags & frames.END_STREAM) != 0)
+        if is_message or self._is_passed_on:
+            return ""
         if kind == frames.DATA:
-            if size > 0 or flags & frames.END_STREAM:
-                return ""
             self._empties += 1
             return self._count_control()
         if kind == frames.HEADERS:

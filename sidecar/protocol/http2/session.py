@@ -13,16 +13,15 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import ngh2
 
 from sidecar.protocol.http2 import codes, frames
 from sidecar.protocol.http2.limits import SessionLimits
 from sidecar.protocol.http2.meter import FrameMeter
-
-Headers = Sequence[tuple[bytes, bytes]]
+from sidecar.protocol.http2.receiver import Headers as Headers
+from sidecar.protocol.http2.receiver import Receiver
 
 # Words of ``broken`` besides those of the meter.
 CLOSED: Final = "closed"  # a regular end: GOAWAY, and the last stream on the wire is over
@@ -57,41 +56,6 @@ _SET_ENABLE_PUSH: Final = 2
 _SET_MAX_STREAMS: Final = 3
 _SET_STREAM_WINDOW: Final = 4
 _SET_HEADER_SIZE: Final = 6
-
-
-class Receiver(Protocol):
-    """Hears what a peer sent. Its methods may call the session, but neither feed nor deliver."""
-
-    def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
-        """Take a request, or the final head of a response."""
-
-    def on_informational(self, stream_id: int, headers: Headers) -> None:
-        """Take a response of status 1xx, before the final head."""
-
-    def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
-        """Take a piece of a body; each byte is to be acknowledged, also when the stream is over."""
-
-    def on_trailers(self, stream_id: int, headers: Headers) -> None:
-        """Take the trailers, which end the peer's half of the stream."""
-
-    def on_closed(self, stream_id: int, code: int) -> None:
-        """Forget a stream: last, and exactly once.
-
-        Code 0 is a regular end, or a reset by somebody who saw no error: whether the message was
-        complete is known by its end alone.
-        """
-
-    def on_goaway(self, last_stream_id: int, code: int) -> None:
-        """Hear that the peer takes no new streams; it did not process any above the last one."""
-
-    def on_ping_ack(self) -> None:
-        """Hear the answer to a PING of ours."""
-
-    def on_settings(self) -> None:
-        """Hear that the peer's settings came: ``max_streams`` and its windows may have changed."""
-
-    def on_window(self, stream_id: int) -> None:
-        """Hear that the peer takes more of a stream, or of all streams (0)."""
 
 
 @final

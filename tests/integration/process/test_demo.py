@@ -6,14 +6,14 @@ import subprocess
 import pytest
 
 from sidecar.demo import stage, zookeeper
-from sidecar.demo.consumer import Consumer
+from sidecar.demo.consumer import DubboConsumer, TripleConsumer
 from sidecar.demo.nodes import ZooKeeperNodes
 from sidecar.demo.story import tell
 from sidecar.demo.zookeeper import PrivateZooKeeper, find_class_path
 from sidecar.model.errors import RegistryError, SidecarError
 
 pytestmark = pytest.mark.timeout(90)
-STEPS = 7
+STEPS = 8
 
 
 def demo(*arguments):
@@ -124,14 +124,15 @@ async def never():
     return False
 
 
-async def test_a_consumer_counts_lost_connections_and_goes_on():
+@pytest.mark.parametrize("kind", [DubboConsumer, TripleConsumer])
+async def test_a_consumer_counts_lost_connections_and_goes_on(kind):
     async def hang_up(reader, writer):
         await reader.read(1)
         writer.close()
 
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
-        consumer = Consumer("127.0.0.1", server.sockets[0].getsockname()[1])
+        consumer = kind("127.0.0.1", server.sockets[0].getsockname()[1])
         tally = await consumer.call(40)
         await consumer.close()
     assert len(tally.failures) == 2

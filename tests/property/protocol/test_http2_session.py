@@ -179,11 +179,59 @@ def test_nothing_is_left_of_an_end(
     for name, *arguments in before + leaving + after:
         getattr(scene, str(name))(*arguments)
     scene.finish()
+    is_over = any(end.session.broken for end in scene.ends.values())
     for end in scene.ends.values():
         assert end.session.broken in ("", "closed")
-        if end.session.broken:
+        if is_over:  # who closes first loses the connection for the other one, too
             end.session.close_all(end)
         assert not end.session._open
         assert end.session._connection.queued_body_size() == 0
         assert end.session.farewell() == b""
     scene.check_endings()
+
+
+def recorded(side: bool) -> bytes:
+    """Return all that one side of an ordinary connection wrote."""
+    ends = {False: End(False), True: End(True)}
+    ends[False].session.request(REQUEST, False)
+    ends[False].session.data(1, bytes(300), True)
+    written = bytearray()
+    for source in (False, True) * 3:
+        if ends[True].session.respond(1, RESPONSE, False):
+            ends[True].session.data(1, bytes(200), False)
+            ends[True].session.trailers(1, TRAILERS)
+        output = ends[source].output()
+        written += output if source == side else b""
+        ends[not source].feed(output)
+    assert ends[False].closed == ends[True].closed == {1: 0}
+    return bytes(written)
+
+
+WRITTEN = {side: recorded(side) for side in (False, True)}
+
+
+@given(
+    SIDES,
+    st.lists(st.tuples(st.integers(0, 700), st.binary(max_size=12)), min_size=1, max_size=4),
+    st.lists(st.integers(1, 300), max_size=10),
+)
+@settings(max_examples=300)
+def test_damaged_bytes_never_raise(
+    side: bool, damage: list[tuple[int, bytes]], sizes: list[int]
+) -> None:
+    data = bytearray(WRITTEN[not side])
+    for at, piece in damage:
+        data[at : at + len(piece)] = piece
+    end = End(side)
+    requested = {end.session.request(REQUEST, True)} - {0}
+    end.output()
+    for size in [*sizes, len(data)]:
+        end.feed(bytes(data[:size]))
+        del data[:size]
+        end.output()
+    said = end.session.broken
+    assert said in ("", "closed", "protocol", "limit")
+    end.session.close_all(end)
+    heard = {what[1] for what in end.heard if what[0] == "headers"}
+    assert end.closed.keys() == (heard if side else requested)
+    assert len(end.session.farewell()) in ((0,) if said in ("", "closed") else (0, 17))

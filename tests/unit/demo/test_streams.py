@@ -49,8 +49,11 @@ async def test_greetings_come_back():
 
 async def test_what_is_no_http2_ends_the_connection():
     client = GreeterClient("greeter.example", lambda *_: None)
+    client.take()
+    client.feed(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
+    client.take()  # says goodbye
     with pytest.raises(ConnectionResetError, match="broken"):
-        client.feed(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
+        client.feed(b"anything")
     pipe = Pipe()
     provider = GreeterStreams("a1")
     provider.connection_made(pipe)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.proxy.link import HIGH_WATER, FlushQueue, Link
-from tests.fixtures.proxy_rig import FakeLoop, FakeTransport
+from tests.fixtures.stage import FakeLoop, FakeTransport
 
 
 @pytest.fixture

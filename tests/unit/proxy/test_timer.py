@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.proxy.timer import DeadlineTimer
 from sidecar.resilience.deadlines import SLOT_MS, Timed
-from tests.fixtures.proxy_rig import FakeLoop
+from tests.fixtures.stage import FakeLoop
 
 
 def rig():

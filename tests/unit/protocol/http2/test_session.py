@@ -875,6 +875,14 @@ def test_data_that_nobody_takes_stops_the_peer() -> None:
     assert session.queued(1) == session.queued(3) == 0
 
 
+def test_returned_windows_are_told() -> None:
+    """Zero stands for the connection."""
+    end = server()
+    end.feed(frame(WINDOW_UPDATE, 0, 0, b"\x00\x00\x00\x01") + open_stream(1))
+    end.feed(frame(WINDOW_UPDATE, 0, 1, b"\x00\x00\x00\x01"))
+    assert end.windows == [0, 1]
+
+
 def test_data_of_a_stream_that_is_over_is_still_acknowledged() -> None:
     pair = Pair(server=End(True, False, connection_window=65_535))
     for _ in range(20):

@@ -10,8 +10,9 @@ from sidecar.proxy.walk import MAX_ATTEMPTS
 from sidecar.settings.schema import Consumer, Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.dubbo_frames import FASTJSON2, error, frame, heartbeat, reply, request
-from tests.fixtures.proxy_rig import EPOCH, Rig
+from tests.fixtures.proxy_rig import Rig
 from tests.fixtures.services import instance
+from tests.fixtures.stage import EPOCH
 
 SERVICE = "com.x.Demo:1.0.0"
 

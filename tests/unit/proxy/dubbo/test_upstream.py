@@ -114,7 +114,7 @@ def test_a_silent_provider_is_asked_after_a_minute_and_given_up_after_three():
     for second in range(1, 181):
         rig.loop.advance(1.0)
         rig.check()
-        for each in provider.transport.frames():
+        for each in provider.frames():
             sent[second] = each
     assert [second for second in sent if sent[second].flags == 0xE2] == [60, 120]
     assert {each.body for each in sent.values()} == {b"N"}

@@ -15,7 +15,7 @@ from sidecar.proxy.triple.settlement import TripleSettlement
 from sidecar.proxy.triple.upstream import Manner, Upstream, UpstreamOwner
 from sidecar.resilience.liveness import Liveness
 from sidecar.telemetry.counters import Counters
-from tests.fixtures.proxy_rig import FakeLoop, FakeTransport
+from tests.fixtures.stage import FakeLoop, FakeTransport
 
 LIMITS = SessionLimits(
     header_size=65536, header_count=512, continuations=16, resets=200, control_frames=1000,

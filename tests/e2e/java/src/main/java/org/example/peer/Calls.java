@@ -1,12 +1,11 @@
 package org.example.peer;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -16,9 +15,10 @@ import org.apache.dubbo.rpc.service.EchoService;
 import org.apache.dubbo.rpc.service.GenericService;
 
 /** One call in the way asked for, and its outcome as plain values. */
-final class Calls {
+public final class Calls {
     private static final int LONGEST_WAIT_S = 30;
     private static final int KEPT_TEXT = 1500;
+    private static final Map<Class<?>, Caller<Object>> CALLERS = new ConcurrentHashMap<>();
 
     private Calls() {}
 
@@ -27,6 +27,7 @@ final class Calls {
         long begin = System.nanoTime();
         try {
             answer.put("value", invoke(proxy, words));
+            answer.put("attached", RpcContext.getServerContext().getObjectAttachments());
         } catch (Throwable thrown) {
             answer.putAll(describe(thrown));
         }
@@ -42,60 +43,37 @@ final class Calls {
         for (Map.Entry<String, String> attachment : words.under("@").entrySet()) {
             context.setAttachment(attachment.getKey(), attachment.getValue());
         }
-        String mode = words.text("mode", "sync");
-        if (mode.equals("echo")) {
-            return ((EchoService) proxy).$echo(words.text("arg", "OK"));
-        }
-        if (mode.equals("generic")) {
-            return generic((GenericService) proxy, words);
-        }
-        Greeter greeter = (Greeter) proxy;
-        if (mode.equals("context")) {
-            CompletableFuture<Object> future = context.asyncCall(() -> method(greeter, words));
-            return await(future);
-        }
-        if (mode.equals("oneway")) {
-            context.asyncCall(() -> greeter.post(words.text("arg", "")));
-            return null;
-        }
-        return method(greeter, words);
-    }
-
-    private static Object method(Greeter greeter, Words words) throws Exception {
-        String arg = words.text("arg", "");
-        switch (words.text("method", "hello")) {
-            case "hello":
-                return greeter.hello(arg);
-            case "helloLater":
-                return await(greeter.helloLater(arg));
-            case "fail":
-                return greeter.fail(arg);
-            case "slow":
-                return greeter.slow(words.number("arg", 0));
-            case "echoBytes":
-                return greeter.echoBytes(payload(words.number("arg", 0))).length;
-            case "blob":
-                return greeter.blob(words.number("arg", 0)).length;
-            case "post":
-                greeter.post(arg);
+        switch (words.text("mode", "sync")) {
+            case "echo":
+                return ((EchoService) proxy).$echo(words.text("arg", "OK"));
+            case "generic":
+                return generic((GenericService) proxy, words);
+            case "context":
+                return await(context.asyncCall(() -> caller(proxy).call(proxy, words)));
+            case "oneway":
+                context.asyncCall(() -> ((Greeter) proxy).post(words.text("arg", "")));
                 return null;
-            case "posted":
-                return greeter.posted();
-            case "who":
-                return greeter.who();
-            case "listen":
-                return listen(greeter);
-            case "place":
-                return greeter.place(order(arg), order(arg)).getNumber();
             default:
-                throw new IllegalArgumentException(words.text("method", ""));
+                return caller(proxy).call(proxy, words);
         }
     }
 
-    private static Object listen(Greeter greeter) throws Exception {
-        CompletableFuture<String> heard = new CompletableFuture<>();
-        greeter.listen(heard::complete);
-        return await(heard);
+    private static Caller<Object> caller(Object proxy) {
+        return CALLERS.computeIfAbsent(proxy.getClass(), Calls::find);
+    }
+
+    /** The caller of the first interface that has one. */
+    @SuppressWarnings("unchecked")
+    private static Caller<Object> find(Class<?> proxy) {
+        for (Class<?> contract : proxy.getInterfaces()) {
+            try {
+                return (Caller<Object>)
+                        Class.forName(contract.getName() + "Calls").getDeclaredConstructor().newInstance();
+            } catch (ReflectiveOperationException e) {
+                continue; // an interface of Dubbo's own
+            }
+        }
+        throw new IllegalArgumentException("nobody calls " + proxy);
     }
 
     private static Object generic(GenericService service, Words words) {
@@ -115,7 +93,7 @@ final class Calls {
         }
     }
 
-    private static Object await(Future<?> future) throws Exception {
+    public static Object await(Future<?> future) throws Exception {
         try {
             return future.get(LONGEST_WAIT_S, TimeUnit.SECONDS);
         } catch (ExecutionException e) {
@@ -123,28 +101,7 @@ final class Calls {
         }
     }
 
-    /** Bytes that contain the frame magic everywhere, so that a lost frame border shows. */
-    private static byte[] payload(int size) {
-        byte[] payload = new byte[size];
-        for (int i = 0; i < size; i++) {
-            payload[i] = (byte) (i % 2 == 0 ? 0xda : 0xbb);
-        }
-        return payload;
-    }
-
-    private static Order order(String number) {
-        Order order = new Order();
-        order.setNumber(number);
-        order.setCents(1999);
-        order.setLines(new ArrayList<>(Arrays.asList("tea", "\u8336", "\ud83c\udf75")));
-        Map<String, Object> notes = new HashMap<>();
-        notes.put("dubbo.tag", "not-a-tag");
-        notes.put("gift", true);
-        order.setNotes(notes);
-        return order;
-    }
-
-    static Map<String, Object> describe(Throwable thrown) {
+    public static Map<String, Object> describe(Throwable thrown) {
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("thrown", thrown.getClass().getName());
         if (thrown instanceof RpcException) {
@@ -159,6 +116,9 @@ final class Calls {
         }
         answer.put("causes", causes);
         answer.put("root", cut(root)); // the outermost message repeats half the reference's URL first
+        if (root instanceof RpcException) {
+            answer.put("root_code", ((RpcException) root).getCode());
+        }
         return answer;
     }
 

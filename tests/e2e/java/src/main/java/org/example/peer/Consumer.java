@@ -47,7 +47,7 @@ public final class Consumer {
         }
     }
 
-    private Map<String, Object> refer(String ref, Words words) {
+    private Map<String, Object> refer(String ref, Words words) throws ClassNotFoundException {
         boolean generic = words.has("generic");
         ReferenceConfig<Object> reference = new ReferenceConfig<>();
         reference.setApplication(application);
@@ -56,11 +56,12 @@ public final class Consumer {
         } else {
             reference.setUrl(words.text("url", ""));
         }
+        String contract = words.text("interface", Greeter.class.getName());
         if (generic) {
-            reference.setInterface(words.text("interface", Greeter.class.getName()));
+            reference.setInterface(contract);
             reference.setGeneric(words.text("generic", "true"));
         } else {
-            reference.setInterface(Greeter.class);
+            reference.setInterface(Class.forName(contract));
         }
         Map<String, String> parameters = new HashMap<>(words.under("p."));
         reference.setParameters(parameters);

@@ -1,5 +1,6 @@
 package org.example.peer;
 
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 
@@ -10,7 +11,7 @@ public interface Greeter {
 
     CompletableFuture<String> helloLater(String name);
 
-    /** Always throws; an RpcException of code N for the reason "rpcN". */
+    /** Always throws; an RpcException of code N for the reason "rpcN", one that is not declared for "illegal...". */
     String fail(String reason) throws GreetingException;
 
     /** Answers after the given milliseconds. */
@@ -26,7 +27,10 @@ public interface Greeter {
 
     int posted();
 
-    /** Name and port of the answering provider and, under "@key", the attachments it received. */
+    /**
+     * Name, port and protocol of the answering provider and, under "@key", the attachments it received.
+     * Its own name goes back as an attachment as well.
+     */
     Map<String, String> who();
 
     /** Wants its argument called back over the consumer's own connection. */
@@ -39,4 +43,7 @@ public interface Greeter {
 
     /** An argument list whose types need class definitions in the request. */
     Order place(Order order, Order copy);
+
+    /** The same list back, in another order when it has elements; null for null. */
+    List<Order> places(List<Order> orders);
 }

@@ -1,9 +1,13 @@
 package org.example.peer;
 
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.dubbo.rpc.RpcContext;
 import org.apache.dubbo.rpc.RpcException;
 
 /** The provider's implementation; every text answer names the provider that gave it. */
@@ -12,7 +16,7 @@ public class GreeterService implements Greeter {
     private final int port;
     private final AtomicInteger posted = new AtomicInteger();
 
-    GreeterService(String name, int port) {
+    public GreeterService(String name, int port) {
         this.name = name;
         this.port = port;
     }
@@ -31,6 +35,9 @@ public class GreeterService implements Greeter {
     public String fail(String reason) throws GreetingException {
         if (reason.startsWith("rpc")) {
             throw new RpcException(Integer.parseInt(reason.substring(3)), reason);
+        }
+        if (reason.startsWith("illegal")) {
+            throw new IllegalStateException(reason);
         }
         throw new GreetingException(reason);
     }
@@ -70,6 +77,8 @@ public class GreeterService implements Greeter {
         Map<String, String> answer = new TreeMap<>(SeenFilter.seen());
         answer.put("name", name);
         answer.put("port", String.valueOf(port));
+        answer.put("protocol", RpcContext.getContext().getUrl().getProtocol());
+        RpcContext.getServerContext().setAttachment("answered.by", name);
         return answer;
     }
 
@@ -81,5 +90,15 @@ public class GreeterService implements Greeter {
     @Override
     public Order place(Order order, Order copy) {
         return order;
+    }
+
+    @Override
+    public List<Order> places(List<Order> orders) {
+        if (orders == null) {
+            return null;
+        }
+        List<Order> reversed = new ArrayList<>(orders);
+        Collections.reverse(reversed);
+        return reversed;
     }
 }

@@ -1,7 +1,9 @@
 package org.example.peer;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.dubbo.config.ApplicationConfig;
 import org.apache.dubbo.config.ProtocolConfig;
@@ -10,13 +12,13 @@ import org.apache.dubbo.config.ServiceConfig;
 
 /**
  * A provider that is told what to do line by line: "export" and "unexport".
- * Words of an export: name, port, registry (absent: none), group, version, token, path, weight, tag, timeout,
+ * Words of an export: name, interface, protocol (or several), port, registry (absent: none), group, version, token, path, weight, tag, timeout,
  * serialization, payload, threads, and p.KEY for further URL parameters.
  * Ends at once when its input closes, and in Dubbo's graceful way on SIGTERM.
  */
 public final class Provider {
     private final ApplicationConfig application;
-    private final Map<String, ServiceConfig<Greeter>> services = new HashMap<>();
+    private final Map<String, ServiceConfig<Object>> services = new HashMap<>();
 
     private Provider(Words words) {
         application = new ApplicationConfig(words.text("application", "greeter"));
@@ -29,7 +31,7 @@ public final class Provider {
         Runtime.getRuntime().halt(0); // the test is gone, perhaps its registry as well: nothing to say goodbye to
     }
 
-    private Map<String, Object> obey(Words words) {
+    private Map<String, Object> obey(Words words) throws ReflectiveOperationException {
         String name = words.text("name", "p");
         Map<String, Object> answer = new LinkedHashMap<>();
         switch (words.verb) {
@@ -45,14 +47,17 @@ public final class Provider {
         }
     }
 
-    private ServiceConfig<Greeter> export(String name, Words words) {
+    private ServiceConfig<Object> export(String name, Words words) throws ReflectiveOperationException {
         int port = words.number("port", 0);
-        ServiceConfig<Greeter> service = new ServiceConfig<>();
+        String contract = words.text("interface", Greeter.class.getName());
+        ServiceConfig<Object> service = new ServiceConfig<>();
         service.setApplication(application);
         service.setRegistry(registry(words));
-        service.setProtocol(protocol(words, port));
-        service.setInterface(Greeter.class);
-        service.setRef(new GreeterService(name, port));
+        service.setProtocols(protocols(words, port));
+        service.setInterface(Class.forName(contract));
+        service.setRef(Class.forName(contract + "Service")
+                .getConstructor(String.class, int.class)
+                .newInstance(name, port));
         options(service, words);
         service.export();
         return service;
@@ -70,8 +75,17 @@ public final class Provider {
         return registry;
     }
 
-    private static ProtocolConfig protocol(Words words, int port) {
-        ProtocolConfig protocol = new ProtocolConfig("dubbo", port);
+    /** Several protocols have one port after the other. */
+    private static List<ProtocolConfig> protocols(Words words, int port) {
+        List<ProtocolConfig> protocols = new ArrayList<>();
+        for (String name : words.text("protocol", "dubbo").split(",")) {
+            protocols.add(protocol(words, name, port + protocols.size()));
+        }
+        return protocols;
+    }
+
+    private static ProtocolConfig protocol(Words words, String name, int port) {
+        ProtocolConfig protocol = new ProtocolConfig(name, port);
         protocol.setHost("127.0.0.1");
         if (words.has("serialization")) {
             protocol.setSerialization(words.text("serialization", ""));
@@ -87,7 +101,7 @@ public final class Provider {
         return protocol;
     }
 
-    private static void options(ServiceConfig<Greeter> service, Words words) {
+    private static void options(ServiceConfig<Object> service, Words words) {
         Map<String, String> parameters = new HashMap<>(words.under("p."));
         service.setParameters(parameters);
         if (words.has("group")) {

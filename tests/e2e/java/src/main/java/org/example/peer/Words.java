@@ -12,7 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /** The line protocol: in come a verb and form-encoded key=value words, out goes one JSON object per line. */
-final class Words {
+public final class Words {
     final String verb;
     private final Map<String, String> values = new LinkedHashMap<>();
 
@@ -64,15 +64,15 @@ final class Words {
         }
     }
 
-    boolean has(String key) {
+    public boolean has(String key) {
         return values.containsKey(key);
     }
 
-    String text(String key, String fallback) {
+    public String text(String key, String fallback) {
         return values.getOrDefault(key, fallback);
     }
 
-    int number(String key, int fallback) {
+    public int number(String key, int fallback) {
         return has(key) ? Integer.parseInt(values.get(key)) : fallback;
     }
 
