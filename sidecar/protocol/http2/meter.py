@@ -189,9 +189,6 @@ class FrameMeter:
         is_message = kind == frames.DATA and (size > 0 or (flags & frames.END_STREAM) != 0)
         if is_message or self._is_passed_on:
             return ""
-        if kind == frames.DATA:
-            self._empties += 1
-            return self._count_control()
         if kind == frames.HEADERS:
             self._answers += ANSWERS_PER_HEADERS
             stream_id = _stream_id(data, at)
@@ -206,6 +203,8 @@ class FrameMeter:
             return self._continue_block(size, flags)
         if kind == frames.PUSH_PROMISE:
             return self._begin_block(size, flags, now) or self._count_control()
+        if kind == frames.DATA:
+            self._empties += 1
         return self._count_control()
 
     def _begin_block(self, size: i64, flags: i64, now: float) -> str:

@@ -116,8 +116,7 @@ class Session:
         if self._takes_streams:
             word = word or self._meter.note_heard(self._heard, now)
             self._heard = 0
-        if failure or word:
-            self.fail(failure or word)
+        self.fail(failure or word)
 
     def deliver(self, now: float, receiver: Receiver) -> None:
         """Tell the receiver which streams ended by what was written: call it after ``take``."""
@@ -127,9 +126,8 @@ class Session:
             self._dispatch(event, now, receiver)
 
     def fail(self, word: str) -> None:
-        """Break the connection; the first word stays."""
-        if not self.broken:
-            self.broken = word
+        """Break the connection; the first word stays, and "" is none."""
+        self.broken = self.broken or word
 
     def close_all(self, receiver: Receiver, code: int = codes.CONNECTION_LOST) -> None:
         """End every stream that is still open, after the connection was lost or broken."""
@@ -323,7 +321,7 @@ class Session:
             if data or is_end:
                 receiver.on_data(event.stream_id, data, is_end)
             else:  # an empty frame between others says nothing
-                self._fail_for(self._meter.note_empty(now))
+                self.fail(self._meter.note_empty(now))
         elif kind is _Closed:
             self._on_closed(event, now, receiver)
         elif kind is _Request:
@@ -361,15 +359,9 @@ class Session:
         elif kind is _ConnectionClosed:
             # A code that neither side asked for is nghttp2's answer to what the peer did.
             self._has_parted = True
-            self.fail(CLOSED if event.error_code == self._last_code else self._offence())
-
-    def _offence(self) -> str:
-        is_full = self._is_server and len(self._open) >= self._limits.max_streams
-        return STREAMS if is_full else PROTOCOL
-
-    def _fail_for(self, word: str) -> None:
-        if word:
-            self.fail(word)
+            is_full = self._is_server and len(self._open) >= self._limits.max_streams
+            word = STREAMS if is_full else PROTOCOL
+            self.fail(CLOSED if event.error_code == self._last_code else word)
 
     def _on_closed(self, event: Any, now: float, receiver: Receiver) -> None:
         stream_id: int = event.stream_id
@@ -384,7 +376,7 @@ class Session:
             word = self._meter.note_reset(now)
         self._open.discard(stream_id)
         receiver.on_closed(stream_id, code)
-        self._fail_for(word)
+        self.fail(word)
 
 
 def _configuration(limits: SessionLimits) -> ngh2.Configuration:

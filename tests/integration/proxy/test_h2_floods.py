@@ -1,4 +1,4 @@
-"""What a consumer can do too much of on one HTTP/2 connection: it is ended, and nobody else hurt."""
+"""What a consumer can do too much of: its connection is ended, and nobody else is hurt."""
 
 from __future__ import annotations
 
@@ -32,15 +32,13 @@ async def flood(consumer: Consumer, piece: Piece, count: int) -> int:
         if consumer.is_closed or consumer.has_eof:
             return sent
         consumer.send(*[piece(consumer.take_id()) for _ in range(100)])
-        await asyncio.sleep(0)
-        while consumer.transport.get_write_buffer_size() > 1 << 20 and not consumer.is_closed:
-            await asyncio.sleep(0.001)
+        await consumer.drain()
     return count
 
 
 @asynccontextmanager
-async def bystander(world: Any, most: float = 0.5) -> AsyncIterator[None]:
-    """Have another consumer call all the while: no call fails, none takes ``most`` seconds."""
+async def bystander(world: Any) -> AsyncIterator[None]:
+    """Have another consumer call all the while: no call fails, none takes long."""
     other = await world.h2_consumer()
     first = await other.call(path=b"/com.x.Demo/other")
     assert first.status == 0, first.message
@@ -54,13 +52,13 @@ async def bystander(world: Any, most: float = 0.5) -> AsyncIterator[None]:
             slowest.append(time.perf_counter() - began)
             await asyncio.sleep(0.002)
 
-    task = asyncio.create_task(call())
-    try:
-        yield
-    finally:
-        is_over = True
-        await task
-    assert max(slowest) < most
+    async with asyncio.TaskGroup() as group:
+        group.create_task(call())
+        try:
+            yield
+        finally:
+            is_over = True
+    assert max(slowest) < 0.5
 
 
 async def is_ended(world: Any, consumer: Consumer, word: str, code: int = CALM) -> None:
@@ -110,9 +108,9 @@ async def test_fc_65_resets_of_calls_under_way(h2_world: Any) -> None:
     provider = await h2_world.h2_provider()
     provider.is_mute = True
     consumer = await h2_world.h2_serve(provider)
-    for number in range(RESETS + 1):
+    for _ in range(RESETS + 1):
         stream = consumer.request()
-        await eventually(lambda: len(provider.calls) == number + 1 or consumer.has_eof)
+        await consumer.pong()
         consumer.reset(stream.id)
     await is_ended(h2_world, consumer, "resets")
     assert len(provider.calls) == RESETS + 1
@@ -204,7 +202,7 @@ async def test_a_flood_of_frames_that_carry_nothing(h2_world: Any, name: str) ->
     async with bystander(h2_world):
         sent = await flood(consumer, CONTROL[name], 50_000)
         await is_ended(h2_world, consumer, "control")
-    assert CONTROL_FRAMES < sent
+    assert sent > CONTROL_FRAMES
     assert len(consumer.pings) <= CONTROL_FRAMES + 1
 
 
@@ -246,7 +244,7 @@ async def test_a_message_in_tiny_pieces_holds_nobody_up(h2_world: Any, size: int
     provider = await h2_world.h2_provider(keeps_bodies=False)
     consumer = await h2_world.h2_serve(provider)
     stream = consumer.request(end=False, body=None)
-    async with bystander(h2_world, 0.2):
+    async with bystander(h2_world):
         await consumer.pong()
         consumer.send(frame(frames.DATA, 0, 1, bytes(size)) * 50_000)
         consumer.data(stream.id, REPLY, end=True)
