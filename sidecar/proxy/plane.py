@@ -14,6 +14,7 @@ from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory
 from sidecar.model.errors import SidecarError
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import EVERY
 from sidecar.protocol.detect import DUBBO, HTTP2
 from sidecar.proxy.detect import Entrance, Lobby, Make
 from sidecar.proxy.drain import DONE, SERVE, Drain
@@ -143,12 +144,20 @@ class DataPlane:
         for engine in self._engines:
             engine.wake(service, now)
 
-    def addresses_changed(self, gone: Iterable[str], added: Iterable[Instance] = ()) -> None:
-        """Note addresses that no service has any more, and instances that were registered."""
+    def addresses_changed(
+        self, gone: Iterable[str], added: Iterable[Instance] = (), protocols: int = EVERY
+    ) -> None:
+        """Note where no service speaks the protocols any more, and instances that were registered.
+
+        A protocol without a listener hears nothing: its calls cannot come, and connections kept
+        warm for it would be for nobody.
+        """
         now = self._clock()
         left, come = list(gone), list(added)
+        served = {each.protocol for each in self._settings.listeners}
         for engine in self._engines:
-            engine.addresses_changed(left, come, now)
+            if engine.bit & protocols and not served.isdisjoint((engine.protocol, "auto")):
+                engine.addresses_changed(left, come, now)
 
     @property
     def ports(self) -> list[int]:
