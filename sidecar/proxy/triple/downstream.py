@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.protocol.http2.receiver import Headers, Receiver
+from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
 from sidecar.proxy.triple.paths import Paths
@@ -50,7 +51,7 @@ class Patience:
 
 
 @final
-class Downstream(ConsumerSide):
+class Downstream(ConsumerSide, Receiver):
     """The protocol object of one consumer connection."""
 
     def __init__(
@@ -73,6 +74,7 @@ class Downstream(ConsumerSide):
         self._is_over = False
         self._left_at = 0.0
         self._active_at = self._now
+        self._returned = 0  # bytes of windows, since updates were looked for
         self._early: list[TripleCall] = []  # answered before their request has ended
         self.calls: Final[dict[int, TripleCall]] = {}
 
@@ -212,9 +214,13 @@ class Downstream(ConsumerSide):
 
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the request that were taken."""
-        self._session.acknowledge(call.stream_id, amount)
-        if not self.is_registered and self._session.has_output:
-            self._register()
+        session = self._session
+        session.acknowledge(call.stream_id, amount)
+        self._returned += amount
+        if self._returned >= session.window_step and not self.is_registered:
+            self._returned = 0
+            if session.has_output:
+                self._register()
 
     def queued(self, call: TripleCall) -> int:
         """Return the bytes of the response that the transport has not taken."""
@@ -247,9 +253,10 @@ class Downstream(ConsumerSide):
 
     def _write(self) -> None:
         is_all = write_out(self, self._session)
-        for call, taken in self._backlog.settle(is_all):
+        for held in self._backlog.settle(is_all):
+            call = held.call
             if call.provider is not None:
-                call.provider.took(call, taken)
+                call.provider.took(call, held.taken)
             if call.is_done and not call.is_request_ended:
                 self._early.append(call)
         if is_all and self._early:
