@@ -73,7 +73,7 @@ class Downstream(ConsumerSide):
         self._is_over = False
         self._left_at = 0.0
         self._active_at = self._now
-        self._early: list[int] = []  # streams answered before their request has ended
+        self._early: list[TripleCall] = []  # answered before their request has ended
         self.calls: Final[dict[int, TripleCall]] = {}
 
     @property
@@ -172,6 +172,7 @@ class Downstream(ConsumerSide):
 
     def drop_calls(self) -> None:
         """Give up all calls: this connection is about to be ended."""
+        self._now = self.clock()
         self._session.close_all(self)
 
     def inform(self, call: TripleCall, headers: Headers) -> None:
@@ -221,42 +222,52 @@ class Downstream(ConsumerSide):
 
     def _ended(self, call: TripleCall) -> None:
         if not call.is_request_ended:
-            self._early.append(call.stream_id)
+            self._early.append(call)
 
     # Writing and ending.
 
     def flush(self) -> None:
         """Write what the session has, and return windows for what the transport took."""
         self.is_registered = False
+        if self.is_closed:
+            return
+        self._now = self.clock()
         if self.is_giving_way:
             self.is_giving_way = False
             self.resume_reading()
+        if not self.is_write_paused:
+            self._write()
         session = self._session
-        is_all = write_out(self, session)
-        for call, taken in self._backlog.settle(is_all):
-            if call.provider is not None:
-                call.provider.took(call, taken)
-        if is_all and self._early:
-            self._end_early()
         session.deliver(self._now, self)
         if session.broken:
-            if not self.is_closing and not self.is_closed:
-                self._break()
+            self._break()
         elif self._is_over:
             self._is_over = False
             self.close()
 
+    def _write(self) -> None:
+        is_all = write_out(self, self._session)
+        for call, taken in self._backlog.settle(is_all):
+            if call.provider is not None:
+                call.provider.took(call, taken)
+            if call.is_done and not call.is_request_ended:
+                self._early.append(call)
+        if is_all and self._early:
+            self._end_early()
+
     def _end_early(self) -> None:
         """Tell consumers to send no more of requests that were answered already.
 
-        Only when the whole answer was written: a reset overtakes what is queued.
+        Only when the whole answer was written: a reset overtakes what is queued. While some of it
+        waits for its reader, the next bytes that move bring the call back here.
         """
-        streams = self._early
+        calls = self._early
         self._early = []
-        for stream_id in streams:
-            if self._session.queued(stream_id):
-                self._early.append(stream_id)
-            elif self._session.reset(stream_id, codes.NO_ERROR):
+        session = self._session
+        for call in calls:
+            if call.is_request_ended or session.queued(call.stream_id):
+                continue
+            if session.reset(call.stream_id, codes.NO_ERROR):
                 self._register()
 
     def resume_writing(self) -> None:
@@ -296,6 +307,7 @@ class Downstream(ConsumerSide):
 
     def check(self, now: float, stall: float) -> None:
         """Do what time asks for; called now and then."""
+        self._now = now
         super().check(now, STALL)
         if self.is_closed:
             return
@@ -317,6 +329,8 @@ class Downstream(ConsumerSide):
 
     def _break(self) -> None:
         """End a connection that cannot go on, with a last word to the consumer."""
+        if self.is_closing:
+            return
         session = self._session
         if session.broken != CLOSED:
             self.closed_because = self.closed_because or session.broken
@@ -334,5 +348,5 @@ class Downstream(ConsumerSide):
         """Give up the calls of this consumer."""
         self.is_closed = True
         self.transport = None
-        self._session.close_all(self)
-        self._handler.consumer_lost(self, self.clock())
+        self.drop_calls()
+        self._handler.consumer_lost(self, self._now)

@@ -39,7 +39,7 @@ class Backlog:
         self._session: Final = session
         self._calls: Final[dict[int, TripleCall]] = {}
         self._sizes: Final[dict[int, int]] = {}
-        self._movable: list[int] = []
+        self._movable: dict[int, None] = {}  # a set that keeps its order
         self.held = 0
 
     def add(self, stream_id: int, call: TripleCall, size: int) -> None:
@@ -48,7 +48,7 @@ class Backlog:
         if known is None:
             self._calls[stream_id] = call
             self._sizes[stream_id] = size
-            self._movable.append(stream_id)
+            self._movable[stream_id] = None
         else:
             self._sizes[stream_id] = known + size
         self.held += size
@@ -56,9 +56,9 @@ class Backlog:
     def unblock(self, stream_id: int) -> None:
         """Look at a stream (or all, CONNECTION) after the next write: its reader has made room."""
         if stream_id == CONNECTION:
-            self._movable = list(self._sizes)
+            self._movable = dict.fromkeys(self._sizes)
         elif stream_id in self._sizes:
-            self._movable.append(stream_id)
+            self._movable[stream_id] = None
 
     def remove(self, stream_id: int) -> int:
         """Forget a stream that is over; return its bytes that were never taken."""
@@ -71,7 +71,7 @@ class Backlog:
         """Return the calls whose bytes were taken, with how many; ``is_all`` as of the write."""
         moved: list[tuple[TripleCall, int]] = []
         looked_at = self._movable
-        self._movable = []
+        self._movable = {}
         for stream_id in looked_at:
             size = self._sizes.get(stream_id)
             if size is None:
@@ -85,5 +85,5 @@ class Backlog:
                 del self._sizes[stream_id]
                 del self._calls[stream_id]
             elif not is_all:
-                self._movable.append(stream_id)
+                self._movable[stream_id] = None
         return moved
