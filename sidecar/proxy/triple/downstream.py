@@ -256,7 +256,7 @@ class Downstream(ConsumerSide):
         if is_all and self._early:
             self._end_early()
         if is_all and self._is_ping_due:
-            # Not in one write with the GOAWAY, which it would overtake (nghttp2 hurries with PINGs).
+            # Not in one write with the GOAWAY: nghttp2 hurries with PINGs, it would overtake it.
             self._is_ping_due = False
             self._session.ping(PING)
             self._register()

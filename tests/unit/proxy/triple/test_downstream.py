@@ -19,7 +19,7 @@ from tests.fixtures.http2_peers import (
     SETTINGS,
     frame,
 )
-from tests.fixtures.triple_rig import SERVICE, Rig, connected
+from tests.fixtures.triple_rig import Rig, connected
 
 LAST = (1 << 31) - 1
 CLOSED = "sidecar_consumers_closed_total"
