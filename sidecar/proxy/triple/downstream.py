@@ -19,6 +19,9 @@ STALL: Final = 300.0
 PING: Final = b"draining"  # its answer says that the consumer has seen the first GOAWAY
 # How long (s) that answer is awaited before the second GOAWAY.
 NOTICE: Final = 1.0
+# How long (s) a connection that was given up is still read. To close it with bytes unread would be
+# a reset, which can overtake the GOAWAY that says why.
+LINGER: Final = 1.0
 
 
 class RequestHandler:
@@ -71,6 +74,7 @@ class Downstream(ConsumerSide):
         self._is_greeted = False  # the consumer's settings have come
         self._is_final = False  # the second GOAWAY is on its way
         self._is_over = False
+        self._is_lingering = False
         self._left_at = 0.0
         self._active_at = self._now
         self._early: list[int] = []  # streams answered before their request has ended
@@ -99,6 +103,8 @@ class Downstream(ConsumerSide):
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
+        if self.is_closed:
+            return
         self._now = self.clock()
         session = self._session
         session.feed(data, self._now, self)
@@ -298,6 +304,8 @@ class Downstream(ConsumerSide):
         """Do what time asks for; called now and then."""
         super().check(now, STALL)
         if self.is_closed:
+            if self._is_lingering and now - self._left_at >= LINGER:
+                self.abort()
             return
         patience = self._patience
         since = self._session.header_since
@@ -318,13 +326,27 @@ class Downstream(ConsumerSide):
     def _break(self) -> None:
         """End a connection that cannot go on, with a last word to the consumer."""
         session = self._session
-        if session.broken != CLOSED:
-            self.closed_because = self.closed_because or session.broken
-        farewell = session.farewell()
-        if farewell and self.transport is not None:
-            self.transport.write(farewell)
         session.close_all(self)
-        self.close()
+        if session.broken == CLOSED:
+            self.close()
+        else:
+            self.closed_because = self.closed_because or session.broken
+            self._linger(session.farewell())
+
+    def _linger(self, farewell: bytes) -> None:
+        """Write the last bytes, and have the consumer close the connection."""
+        self.is_closed = True
+        self._is_lingering = True
+        self._left_at = self.clock()
+        transport = self.transport
+        if transport is None:
+            return
+        if farewell:
+            transport.write(farewell)
+        if transport.can_write_eof():
+            transport.write_eof()
+        if self.is_giving_way:
+            transport.resume_reading()
 
     def eof_received(self) -> bool:
         """End with the consumer: one that has closed its half reads no answers in HTTP/2."""
