@@ -20,6 +20,9 @@ STALL: Final = 300.0
 PING: Final = b"draining"  # its answer says that the consumer has seen the first GOAWAY
 # How long (s) that answer is awaited before the second GOAWAY.
 NOTICE: Final = 1.0
+# How long (s) a connection that was given up is still read. To close it with bytes unread would be
+# a reset, which can overtake the GOAWAY that says why.
+LINGER: Final = 1.0
 
 
 class RequestHandler:
@@ -73,6 +76,7 @@ class Downstream(ConsumerSide, Receiver):
         self._is_ping_due = False
         self._is_final = False  # the second GOAWAY is on its way
         self._is_over = False
+        self._is_lingering = False
         self._left_at = 0.0
         self._active_at = self._now
         self._returned = 0  # bytes of windows, since updates were looked for
@@ -102,6 +106,8 @@ class Downstream(ConsumerSide, Receiver):
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
+        if self.is_closed:
+            return
         self._now = self.clock()
         session = self._session
         session.feed(data, self._now, self)
@@ -323,6 +329,8 @@ class Downstream(ConsumerSide, Receiver):
         self._now = now
         super().check(now, STALL)
         if self.is_closed:
+            if self._is_lingering and now - self._left_at >= LINGER:
+                self.abort()
             return
         patience = self._patience
         since = self._session.header_since
@@ -345,13 +353,27 @@ class Downstream(ConsumerSide, Receiver):
         if self.is_closing:
             return
         session = self._session
-        if session.broken != CLOSED:
-            self.closed_because = self.closed_because or session.broken
-        farewell = session.farewell()
-        if farewell and self.transport is not None:
-            self.transport.write(farewell)
         session.close_all(self)
-        self.close()
+        if session.broken == CLOSED:
+            self.close()
+        else:
+            self.closed_because = self.closed_because or session.broken
+            self._linger(session.farewell())
+
+    def _linger(self, farewell: bytes) -> None:
+        """Write the last bytes, and have the consumer close the connection."""
+        self.is_closed = True
+        self._is_lingering = True
+        self._left_at = self.clock()
+        transport = self.transport
+        if transport is None:
+            return
+        if farewell:
+            transport.write(farewell)
+        if transport.can_write_eof():
+            transport.write_eof()
+        if self.is_giving_way:
+            transport.resume_reading()
 
     def eof_received(self) -> bool:
         """End with the consumer: one that has closed its half reads no answers in HTTP/2."""
