@@ -214,10 +214,15 @@ class Endpoint(Generic[C, L]):
             self.forward(link, call, now)
 
     def connect_failed(self, why: str, now: float) -> None:
-        """Leave the address alone for a while and send the waiting calls elsewhere."""
+        """Leave the address alone for a while and send the waiting calls elsewhere.
+
+        With other connections nothing is lost: calls that wait for one of them go on waiting.
+        """
         self.is_connecting = False
         self.connect_error = why
         self.back_off(now)
+        if self.links:
+            return
         for call in self._take_parked():
             self.move(call, now)
 

@@ -60,9 +60,15 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
             return True
         if not self.park(call):
             return False
-        if len(self.links) < self._max_connections:
-            self.connect(now)
+        self._open_another(now)
         return True
+
+    def _open_another(self, now: float) -> None:
+        """Open a connection for calls that wait, without haste when there are others."""
+        if not self.links:
+            self.connect(now)
+        elif len(self.links) < self._max_connections:
+            self.add_connection(now)
 
     def _choose(self, now: float) -> Upstream | None:
         best: Upstream | None = None
@@ -96,8 +102,8 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
             if call is None:
                 return
             self.forward(link, call, now)
-        if self.parked and len(self.links) < self._max_connections:
-            self.add_connection(now)
+        if self.parked:
+            self._open_another(now)
 
     def has_room(self, link: Upstream, now: float) -> None:
         """Send calls that wait for a stream."""

@@ -132,6 +132,11 @@ class TripleCall(Call):
         """The bytes that are kept while the call cannot leave."""
         return self.kept_bytes
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether the provider's transport took all of the request."""
+        return self.is_request_ended and self.unread == 0 and self.repeated == 0
+
     def keep(self, data: bytes) -> None:
         """Remember a piece of the request."""
         self.kept.append(data)

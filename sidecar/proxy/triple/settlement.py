@@ -93,7 +93,7 @@ class TripleSettlement(Settlement[TripleCall]):
 
     def _answered(self, call: TripleCall, result: int, now: float) -> None:
         provider = call.provider
-        if provider is not None and not call.is_request_ended:
+        if provider is not None and not call.is_taken:
             provider.cut(call, codes.NO_ERROR)
         self._end(call, result, now)
 
