@@ -110,6 +110,7 @@ class Endpoint(Generic[C, L]):
         self.last_call = context.clock()
         self.connect_error = ""  # of the last attempt
         self.heartbeat = context.heartbeat
+        self.is_tls = False  # the registration says that this port speaks TLS
         self._failures = 0
         self._not_before = 0.0  # until then nobody asks for more connections
         self._retry: asyncio.TimerHandle | None = None
@@ -119,6 +120,7 @@ class Endpoint(Generic[C, L]):
 
     def learn(self, instance: Instance) -> None:
         """Take over what a registration says of the connections to this address."""
+        self.is_tls = instance.parameters.get("ssl-enabled", "").lower() == "true"
         self.heartbeat = self.context.heartbeat
         asked = read_int(instance.parameters.get("heartbeat", ""), 0) / 1000
         if 0 < asked < self.heartbeat:

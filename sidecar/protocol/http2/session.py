@@ -26,6 +26,7 @@ from sidecar.protocol.http2.receiver import Receiver
 # Words of ``broken`` besides those of the meter.
 CLOSED: Final = "closed"  # a regular end: GOAWAY, and the last stream on the wire is over
 PROTOCOL: Final = "protocol"
+STREAMS: Final = "streams"  # more than were allowed, after the peer has acknowledged the limit
 LIMIT: Final = "limit"  # a limit of nghttp2 that lies above ours
 
 # How many streams a peer allows before its SETTINGS say so (nghttp2's own assumption).
@@ -76,6 +77,8 @@ class Session:
         self._reset_here: Final[set[int]] = set()
         self._reset_by_peer = 0
         self._last_heard = 0
+        self._heard = 0  # streams that came to be in this feed
+        self._takes_streams = is_server
         self._last_code = codes.NO_ERROR
         self._is_cut = False
         self._has_parted = False
@@ -110,8 +113,10 @@ class Session:
         word = self._meter.feed(data, now)
         failure = self._receive(data, self._meter.first, self._meter.whole)
         self.deliver(now, receiver)
-        if failure or word:
-            self.fail(failure or word)
+        if self._takes_streams:
+            word = word or self._meter.note_heard(self._heard, now)
+            self._heard = 0
+        self.fail(failure or word)
 
     def deliver(self, now: float, receiver: Receiver) -> None:
         """Tell the receiver which streams ended by what was written: call it after ``take``."""
@@ -121,9 +126,8 @@ class Session:
             self._dispatch(event, now, receiver)
 
     def fail(self, word: str) -> None:
-        """Break the connection; the first word stays."""
-        if not self.broken:
-            self.broken = word
+        """Break the connection; the first word stays, and "" is none."""
+        self.broken = self.broken or word
 
     def close_all(self, receiver: Receiver, code: int = codes.CONNECTION_LOST) -> None:
         """End every stream that is still open, after the connection was lost or broken."""
@@ -166,7 +170,8 @@ class Session:
         if self._has_parted or self.broken in ("", CLOSED):
             return b""
         self._has_parted = True
-        code = codes.PROTOCOL_ERROR if self.broken == PROTOCOL else codes.ENHANCE_YOUR_CALM
+        is_error = self.broken in (PROTOCOL, STREAMS)
+        code = codes.PROTOCOL_ERROR if is_error else codes.ENHANCE_YOUR_CALM
         try:
             self._connection.terminate_connection(code)
             return self._connection.data_to_send()
@@ -282,6 +287,7 @@ class Session:
         except ngh2.NGH2Error:
             return False
         self._last_code = code
+        self._takes_streams = False  # those that were on their way are ignored, as they must be
         return True
 
     # Inner
@@ -312,14 +318,17 @@ class Session:
         if kind is _Data:
             data: bytes = event.data
             is_end: bool = event.end_stream
-            if data or is_end:  # an empty frame between others says nothing
+            if data or is_end:
                 receiver.on_data(event.stream_id, data, is_end)
+            else:  # an empty frame between others says nothing
+                self.fail(self._meter.note_empty(now))
         elif kind is _Closed:
             self._on_closed(event, now, receiver)
         elif kind is _Request:
             stream_id: int = event.stream_id
             self._open.add(stream_id)
             self._last_heard = stream_id
+            self._heard += 1
             receiver.on_headers(stream_id, event.headers, event.end_stream)
         elif kind is _Response:
             receiver.on_headers(event.stream_id, event.headers, event.end_stream)
@@ -350,22 +359,24 @@ class Session:
         elif kind is _ConnectionClosed:
             # A code that neither side asked for is nghttp2's answer to what the peer did.
             self._has_parted = True
-            self.fail(CLOSED if event.error_code == self._last_code else PROTOCOL)
+            is_full = self._is_server and len(self._open) >= self._limits.max_streams
+            word = STREAMS if is_full else PROTOCOL
+            self.fail(CLOSED if event.error_code == self._last_code else word)
 
     def _on_closed(self, event: Any, now: float, receiver: Receiver) -> None:
         stream_id: int = event.stream_id
         code: int = event.error_code
+        if stream_id not in self._open:
+            return  # it was counted as one that never came to be
         word = ""
         if stream_id in self._reset_here:
             self._reset_here.discard(stream_id)
         elif code != codes.NO_ERROR and stream_id != self._reset_by_peer and not event.local_error:
             # The peer broke the rules of the stream so that nghttp2 had to reset it.
             word = self._meter.note_reset(now)
-        if stream_id in self._open:
-            self._open.discard(stream_id)
-            receiver.on_closed(stream_id, code)
-        if word:
-            self.fail(word)
+        self._open.discard(stream_id)
+        receiver.on_closed(stream_id, code)
+        self.fail(word)
 
 
 def _configuration(limits: SessionLimits) -> ngh2.Configuration:

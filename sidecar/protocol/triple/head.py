@@ -93,9 +93,9 @@ class TripleHead:
 
     ``kind`` is GRPC or REST. ``path`` is the text of the whole `:path`; ``service_path`` is what
     stands before the last `/`, ``method`` what stands after it, and ``interface`` the last segment
-    of the service path. ``service`` is the text of the ServiceKey. When path, version and group
-    cannot name a service it is ``""``, and so are ``interface``, ``version`` and ``group``; a
-    ``method`` that cannot be a name is ``""``.
+    of the service path. ``service`` is the text of the ServiceKey. When the path cannot name a
+    service it is ``""``, and so is ``interface``; a version or group that cannot be one leaves all of
+    them empty. A ``method`` that cannot be a name is ``""``.
     ``timeout_us`` is the time the consumer will still wait in microseconds, -1 when the request
     does not say, 0 when it is over. ``size`` is that of the header list as RFC 9113 counts it.
     ``needs_cleaning`` is set when a header may have to be left out for the next hop.
@@ -220,9 +220,11 @@ def _make_head(values: _Values) -> TripleHead:
     group = _text(values, _GROUP) or _text(values, _REST_GROUP)
     if not _is_name(method):
         method = ""
-    service = ServiceKey("")
-    if method and _REPLACEMENT not in service_path and _are_names(interface, version, group):
-        service = ServiceKey(interface, version, group)
+    if not _may_stand_beside(version, group):
+        version = group = interface = ""
+    if not method or _REPLACEMENT in service_path or not _is_interface(interface):
+        interface = ""
+    service = ServiceKey(interface, version, group)
     return TripleHead(
         kind,
         _text(values, _METHOD),
@@ -233,7 +235,7 @@ def _make_head(values: _Values) -> TripleHead:
         method,
         service.version,
         service.group,
-        service.text,
+        service.text if interface else "",
         _text(values, _TAG),
         _text(values, _FORCE_TAG).lower() == "true",
         _text(values, _SERVICE_TAG),
@@ -267,10 +269,12 @@ def _is_name(text: str) -> bool:
     return 0 < len(text) <= MAX_NAME and text.isprintable() and _REPLACEMENT not in text
 
 
-def _are_names(interface: str, version: str, group: str) -> bool:
+def _is_interface(text: str) -> bool:
+    return _is_name(text) and ":" not in text and " " not in text
+
+
+def _may_stand_beside(version: str, group: str) -> bool:
     """Refuse names from which the text of a service key could not be read back."""
-    if not _is_name(interface) or ":" in interface or " " in interface:
-        return False
     if version and (not _is_name(version) or "/" in version):
         return False
     return not group or _is_name(group)

@@ -34,7 +34,6 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
     ) -> None:
         self.leavers: Final[list[Upstream]] = []
         self.is_grpc = False
-        self.is_tls = False
         self._settlement: Final = settlement
         self._max_connections: Final = max_connections
         super().__init__(instance, context)
@@ -43,7 +42,6 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         """Take over what a registration says of the connections to this address."""
         super().learn(instance)
         self.is_grpc = instance.protocol == GRPC
-        self.is_tls = instance.parameters.get("ssl-enabled", "").lower() == "true"
         if self.is_grpc:
             self.heartbeat = max(self.heartbeat, GRPC_HEARTBEAT)
 

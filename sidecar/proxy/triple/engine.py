@@ -13,6 +13,7 @@ from sidecar.proxy.connector import Connector
 from sidecar.proxy.endpoint import EndpointContext
 from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.pool import Pool
+from sidecar.proxy.tls import HTTP2, ProviderTls
 from sidecar.proxy.triple.downstream import Downstream, Patience
 from sidecar.proxy.triple.endpoint import TripleEndpoint
 from sidecar.proxy.triple.exchange import TripleCall
@@ -75,7 +76,7 @@ class TripleEngine(Engine[TripleCall]):
         context.reroute = self._forwarder.walk.reroute
         connector = Connector(
             tools.loop, self._make_link, float(settings.timeouts.connect), tools.clock,
-            tools.counters,
+            tools.counters, ProviderTls(settings.upstream.tls, HTTP2),
         )  # fmt: skip
         context.connect = connector.start
         super().__init__(

@@ -3,6 +3,9 @@
 As on Dubbo TCP: the token, the path and the concrete group and version of the chosen instance, and
 the configured default tag when the call has none, each only where it differs from what the call
 says already. The deadline is what is left of it.
+
+Java providers answer at the interface's name whatever path they register, and at the registered path
+only when a context stands before that name; so it is used for a context and for nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ def outgoing(call: TripleCall, default_tag: str, is_authority_own: bool, now: fl
     extra: list[tuple[bytes, bytes]] = []
     if instance is not None:
         if call.is_named_by_path and instance.path != head.service_path:
-            path = _path(call, instance)
+            path = _path(call, instance.path)
         if is_authority_own:
             authority = instance.address.encode()
         if instance.token or instance.group != head.group or instance.version != head.version:
@@ -51,12 +54,14 @@ def _left_us(call: TripleCall, now: float) -> int:
     return max(0, limit_us - spent_us)
 
 
-def _path(call: TripleCall, instance: Instance) -> bytes:
-    """Return the request's path with the service's part as the instance has registered it."""
+def _path(call: TripleCall, registered: str) -> bytes:
+    """Return the request's path with the instance's context, empty when it has to stay as it is."""
+    if registered.rpartition("/")[2] != call.head.interface:
+        return b""
     for name, value in call.headers:
         if name == b":path":
             rest = value[1 + len(call.head.service_path.encode()) :]
-            return b"/" + instance.path.encode() + rest
+            return b"/" + registered.encode() + rest
     return b""
 
 

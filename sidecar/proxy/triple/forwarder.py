@@ -109,7 +109,7 @@ class Forwarder(RequestHandler):
 
     def _service_of(self, head: TripleHead, paths: Paths) -> tuple[str, bool]:
         """Return the service of a request, and whether its path names it."""
-        configured = paths.find(head.path)
+        configured = paths.find(head.path, head.version, head.group)
         if configured:
             return configured, False
         if head.service and not head.service_path.startswith(REFLECTION):

@@ -12,28 +12,29 @@ from sidecar.model.service import ServiceKey
 class Paths:
     """What a listener knows of paths that do not name their service.
 
-    ``by_prefix`` maps prefixes to service texts, of which the longest that fits counts.
+    ``by_prefix`` maps prefixes to service texts, of which the longest that fits counts. A service
+    without group and version is looked for under those of the request.
     """
 
     def __init__(self, by_prefix: Mapping[str, str], default_service: str) -> None:
         self._by_prefix: Final = sorted(
-            [(prefix, _text(service)) for prefix, service in by_prefix.items()],
+            [(prefix, ServiceKey.parse(service)) for prefix, service in by_prefix.items()],
             key=_length,
             reverse=True,
         )
-        self.default_service: Final = _text(default_service) if default_service else ""
+        self.default_service: Final = (
+            ServiceKey.parse(default_service).text if default_service else ""
+        )
 
-    def find(self, path: str) -> str:
+    def find(self, path: str, version: str, group: str) -> str:
         """Return the service of a path, "" when none is configured for it."""
         for prefix, service in self._by_prefix:
             if path.startswith(prefix):
-                return service
+                if service.version or service.group or not (version or group):
+                    return service.text
+                return ServiceKey(service.interface, version, group).text
         return ""
 
 
-def _length(pair: tuple[str, str]) -> int:
+def _length(pair: tuple[str, ServiceKey]) -> int:
     return len(pair[0])
-
-
-def _text(service: str) -> str:
-    return ServiceKey.parse(service).text

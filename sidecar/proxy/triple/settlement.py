@@ -25,6 +25,11 @@ PROTOCOL: Final = "triple"  # the protocol label of the request metrics
 _OK: Final = b"200"
 
 
+def _has_status(headers: Headers) -> bool:
+    """Tell an answer of a gRPC server: Dubbo 3.3 sends its errors with HTTP statuses, too."""
+    return ending.grpc_status(headers) != ending.NO_STATUS
+
+
 @final
 class TripleSettlement(Settlement[TripleCall]):
     """Passes answers on and ends calls."""
@@ -49,7 +54,7 @@ class TripleSettlement(Settlement[TripleCall]):
             if is_end:
                 self._answered(call, ending.outcome_of_http(call.http_status), now)
             return
-        if call.http_status != 200:
+        if call.http_status != 200 and not (is_end and _has_status(headers)):
             status = reply.grpc_status_of_http(call.http_status)
             why = f"the provider answered with HTTP status {call.http_status}"
             self._fail(call, status, reason.BAD_RESPONSE, why, outcome.PROVIDER_ERROR, now)
