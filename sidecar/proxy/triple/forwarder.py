@@ -170,7 +170,7 @@ class Forwarder(RequestHandler):
 
     def cancelled(self, call: TripleCall, now: float) -> None:
         """Give up a call whose consumer does not want it any more."""
-        self.walk.waiting.remove(call.service_name, call)
+        self.walk.withdraw(call)
         self._settlement.cancel(call, now)
 
     def consumer_lost(self, consumer: ConsumerSide, now: float) -> None:

@@ -57,3 +57,22 @@ def test_the_last_connection_is_dialled_at_once_although_further_ones_failed(nar
     provider.answer(provider.request())
     rig.settle()
     assert asked.status == 0
+
+
+def test_calls_that_are_given_up_leave_their_place(narrow):
+    rig, consumer, provider = narrow
+    late = consumer.ask(grpc_timeout="100m")
+    cancelled = consumer.ask(body=b"x" * 1000)
+    waiting = consumer.ask()
+    rig.settle()
+    rig.advance(0.5)
+    consumer.reset(cancelled)
+    rig.settle()
+    assert late.status == 4
+    (endpoint,) = rig.pool.endpoints.values()
+    assert endpoint.parked == 1
+    for _ in range(2):
+        provider.answer(provider.request())
+        rig.settle()
+    assert waiting.status == 0
+    rig.assert_empty()
