@@ -76,7 +76,7 @@ class Forwarder(RequestHandler):
         longest_ms: int,
     ) -> None:
         self.walk: Final = TripleWalk(surroundings, pool, settlement)
-        self.desk: Final = HealthDesk(surroundings.directory, surroundings.resolver, settlement)
+        self.desk: Final = HealthDesk(surroundings, settlement)
         self._surroundings: Final = surroundings
         self._settlement: Final = settlement
         self._limits: Final = limits

@@ -2,14 +2,14 @@
 
 A provider that is asked would speak for itself alone; what a consumer wants to know is whether its
 calls can be answered. ``Check`` is answered once, ``Watch`` now and after each change. A service
-that is asked about is watched like one that is called.
+that is asked about is watched like one that is called, and as long as somebody watches its health.
 """
 
 from __future__ import annotations
 
 from typing import Final, final
 
-from sidecar.dispatch.directory import Directory, Service
+from sidecar.dispatch.directory import Service
 from sidecar.model import outcome, protocol, reason
 from sidecar.model.errors import CodecError
 from sidecar.model.service import ServiceKey
@@ -17,7 +17,7 @@ from sidecar.protocol.http2.session import Headers
 from sidecar.protocol.triple import health, reply
 from sidecar.proxy.triple.exchange import ProviderSide, TripleCall
 from sidecar.proxy.triple.settlement import TripleSettlement
-from sidecar.proxy.walk import Resolver
+from sidecar.proxy.walk import Surroundings
 
 CHECK: Final = "Check"
 WATCH: Final = "Watch"
@@ -34,11 +34,9 @@ class HealthDesk(ProviderSide):
     it (``Check``, until its deadline), or for changes (``Watch``, until the consumer leaves).
     """
 
-    def __init__(
-        self, directory: Directory, resolver: Resolver, settlement: TripleSettlement
-    ) -> None:
-        self._directory: Final = directory
-        self._resolver: Final = resolver
+    def __init__(self, surroundings: Surroundings, settlement: TripleSettlement) -> None:
+        self._surroundings: Final = surroundings
+        self._directory: Final = surroundings.directory
         self._settlement: Final = settlement
         self._readers: Final[dict[TripleCall, health.MessageReader]] = {}
         self._waiting: Final[dict[str, dict[TripleCall, int]]] = {}  # with the state said last
@@ -92,6 +90,21 @@ class HealthDesk(ProviderSide):
     def took(self, call: TripleCall, amount: int) -> None:
         """Answers are a few bytes; there is nobody to hold back."""
 
+    # What time and the end of the process ask for.
+
+    def check(self, now: float) -> None:
+        """Keep services in use whose health somebody watches: they are not called by that."""
+        now_ms = int(now * 1000) + self._surroundings.wall_offset_ms
+        for text in self._waiting:
+            service = self._directory.find(text)
+            if service is not None:
+                service.last_used = now_ms
+
+    def close(self, now: float) -> None:
+        """End all calls: nobody waits for the end of a process that they would hold up."""
+        for call in [*self._readers, *self._services]:
+            self._settlement.refuse_late(call, now)
+
     # Answers.
 
     def wake(self, service: str) -> None:
@@ -109,11 +122,15 @@ class HealthDesk(ProviderSide):
             except ValueError:
                 self._refuse(call, reply.NOT_FOUND, reason.UNKNOWN_SERVICE, "no service name")
                 return
-            if self._directory.find(service) is None:
-                self._resolver.resolve(service)
+            self._resolve(service)
         self._services[call] = service
         self._waiting.setdefault(service, {})[call] = 0
         self._tell(call, service)
+
+    def _resolve(self, service: str) -> None:
+        surroundings = self._surroundings
+        if surroundings.on_demand and self._directory.find(service) is None:
+            surroundings.resolver.resolve(service)
 
     def _tell(self, call: TripleCall, service: str) -> None:
         state = self._state(service)
