@@ -121,6 +121,7 @@ class TripleCall(Call):
         self.is_sent = False  # bytes of it may have left
         self.is_idempotent = False
         self.is_resent = False
+        self.informed = 0  # heads of status 1xx that were passed on
         self.has_begun = False  # the head of the response is on its way to the consumer
         self.http_status = 200
         self.exception_code = 0

@@ -22,6 +22,9 @@ from sidecar.resilience.liveness import ASK, DEAD, Liveness
 log = logging.getLogger(__name__)
 
 PING: Final = b"liveness"
+# Heads of status 1xx that are passed on of one answer: no window holds them back, and a consumer
+# that does not read would have all of them kept. There are seldom more than one.
+MAX_INFORMED: Final = 8
 
 
 @trait
@@ -102,6 +105,11 @@ class Upstream(ProviderLink, ProviderSide):
         )
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether the provider takes no further streams here."""
+        return self._session.is_leaving
+
+    @property
     def is_clogged(self) -> bool:
         """Whether readers that are slow hold so much here that calls should go elsewhere."""
         return self._unread >= self._manner.clogged
@@ -129,6 +137,8 @@ class Upstream(ProviderLink, ProviderSide):
         headers = outgoing(call, manner.default_tag, manner.is_authority_own, now)
         stream_id = self._session.request(headers, is_whole)
         if stream_id == 0:
+            if self._session.is_leaving:  # the ids are used up
+                self._tell()
             return False
         self.last_call = now
         self.calls[stream_id] = call
@@ -174,7 +184,8 @@ class Upstream(ProviderLink, ProviderSide):
     def on_informational(self, stream_id: int, headers: Headers) -> None:
         """Take a head of status 1xx."""
         call = self.calls.get(stream_id)
-        if call is not None and not call.is_done:
+        if call is not None and not call.is_done and call.informed < MAX_INFORMED:
+            call.informed += 1
             call.consumer.inform(call, headers)
 
     def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
