@@ -9,7 +9,7 @@ from typing import Final, final
 from sidecar.protocol.http2 import codes
 from sidecar.protocol.http2.session import CLOSED, Headers, Session
 from sidecar.proxy.link import LARGE_READ, FlushQueue
-from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
+from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall, keepable
 from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
 
@@ -126,7 +126,7 @@ class Downstream(ConsumerSide):
         if call is None:
             self._session.acknowledge(stream_id, len(data))
         else:
-            call.receive(data, is_end, self._patience.replay)
+            call.receive(data, is_end, keepable(self._patience.replay, len(self.calls)))
 
     def on_trailers(self, stream_id: int, headers: Headers) -> None:
         """Take the trailers of a request."""

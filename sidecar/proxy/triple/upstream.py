@@ -13,7 +13,7 @@ from sidecar.protocol.http2 import codes
 from sidecar.protocol.http2.session import CLOSED, Headers, Session
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
-from sidecar.proxy.triple.exchange import ProviderSide, TripleCall
+from sidecar.proxy.triple.exchange import ProviderSide, TripleCall, keepable
 from sidecar.proxy.triple.extras import outgoing
 from sidecar.proxy.triple.settlement import TripleSettlement
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
@@ -289,8 +289,9 @@ class Upstream(ProviderLink, ProviderSide):
             self._break()
 
     def _write(self) -> None:
+        most = keepable(self._manner.replay, len(self.calls))
         for call in self._unsent:
-            call.depart(self._manner.replay)
+            call.depart(most)
         self._unsent = []
         is_all = write_out(self, self._session)
         for call, taken in self._backlog.settle(is_all):
