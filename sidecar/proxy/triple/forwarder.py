@@ -114,7 +114,7 @@ class Forwarder(RequestHandler):
             return configured, False
         if head.service and not head.service_path.startswith(REFLECTION):
             return head.service, True
-        if paths.default_service:
+        if paths.default_service and head.path:  # CONNECT has none, and is for no service
             return paths.default_service, False
         return self._any_service() if head.service else "", False
 

@@ -90,6 +90,7 @@ class Upstream(ProviderLink, ProviderSide):
         self._now = liveness.last_read
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
         self._unread = 0  # bytes of responses that consumers have not taken
+        self._is_tls = False
         self._is_told = False  # the owner knows that this connection takes no new calls
         self.expires: Final = expires
         self.calls: Final[dict[int, TripleCall]] = {}
@@ -127,6 +128,7 @@ class Upstream(ProviderLink, ProviderSide):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start with a connected transport."""
         self.open(transport)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         self._session.start()
         self._register()
 
@@ -134,7 +136,7 @@ class Upstream(ProviderLink, ProviderSide):
         """Send a call that has its instance; False when no stream can be opened."""
         is_whole = call.is_request_ended and not call.kept and call.request_trailers is None
         manner = self._manner
-        headers = outgoing(call, manner.default_tag, manner.is_authority_own, now)
+        headers = outgoing(call, manner.default_tag, manner.is_authority_own, self._is_tls, now)
         stream_id = self._session.request(headers, is_whole)
         if stream_id == 0:
             if self._session.is_leaving:  # the ids are used up
