@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
@@ -114,7 +114,7 @@ class Endpoint(Generic[C, L]):
         self._failures = 0
         self._not_before = 0.0  # until then nobody asks for more connections
         self._retry: asyncio.TimerHandle | None = None
-        self._parked: Final[deque[tuple[C, int]]] = deque()
+        self._parked: Final[OrderedDict[C, int]] = OrderedDict()  # with the size of each
         self._parked_bytes = 0
         self.learn(instance)
 
@@ -167,21 +167,26 @@ class Endpoint(Generic[C, L]):
         size = call.held_bytes
         if len(self._parked) >= MAX_PARKED or self._parked_bytes + size > self.context.max_bytes:
             return False
-        self._parked.append((call, size))
+        self._parked[call] = size
         self._parked_bytes += size
         return True
+
+    def withdraw(self, call: C) -> None:
+        """Forget a call that waits for a connection and is given up: others need its place."""
+        size = self._parked.pop(call, 0)
+        self._parked_bytes -= size
 
     def next_parked(self) -> C | None:
         """Hand out the call that has waited longest, None when no call waits."""
         while self._parked:
-            call, size = self._parked.popleft()
+            call, size = self._parked.popitem(last=False)
             self._parked_bytes -= size
             if not call.is_done:
                 return call
         return None
 
     def _take_parked(self) -> list[C]:
-        calls = [call for call, _ in self._parked if not call.is_done]
+        calls = [call for call in self._parked if not call.is_done]
         self._parked.clear()
         self._parked_bytes = 0
         return calls
@@ -216,12 +221,18 @@ class Endpoint(Generic[C, L]):
             self.forward(link, call, now)
 
     def connect_failed(self, why: str, now: float) -> None:
-        """Leave the address alone for a while and send the waiting calls elsewhere."""
+        """Leave the address alone for a while; calls that cannot wait here go elsewhere."""
         self.is_connecting = False
         self.connect_error = why
         self.back_off(now)
-        for call in self._take_parked():
-            self.move(call, now)
+        if not self.may_wait:
+            for call in self._take_parked():
+                self.move(call, now)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether calls may wait here although no further connection can be had."""
+        return False
 
     def back_off(self, now: float) -> None:
         """Choose this address for no call, and try again after a while."""
