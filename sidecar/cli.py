@@ -20,7 +20,7 @@ import click
 from sidecar import VERSION
 from sidecar.model.errors import ConfigError, SidecarError
 from sidecar.model.protocol import NAMES
-from sidecar.settings.document import MAX_TEXT
+from sidecar.settings.document import MAX_TEXT, locate, parse_document
 from sidecar.settings.json_schema import settings_schema
 from sidecar.settings.reader import read_settings
 from sidecar.settings.schema import Settings
@@ -65,8 +65,23 @@ def run(config: Path) -> None:
 @cli.command()
 @_config_option
 def check(config: Path) -> None:
-    """Check a configuration file and list every problem as FILE:LINE:COLUMN: text."""
-    _settings(config)
+    """Check a configuration file and list every problem as FILE:LINE:COLUMN: text.
+
+    Certificates and keys that it names are read too. One that is not there is noted and no problem:
+    the check may run on another machine.
+    """
+    settings = _settings(config)
+    from sidecar.proxy.tls import tls_problems
+
+    root, _ = parse_document(_text(config))
+    is_good = True
+    for path, error in tls_problems(settings):
+        line, column = locate(root, path)
+        note = "; it has to be there when the sidecar starts" if error.is_missing else ""
+        click.echo(f"{config}:{line}:{column}: {error}{note}", err=True)
+        is_good = is_good and error.is_missing
+    if not is_good:
+        sys.exit(EXIT_USAGE)
     click.echo(f"{config}: good")
 
 
@@ -144,16 +159,19 @@ def main() -> None:
 def _settings(path: Path) -> Settings:
     """Read the file; ends the program with code 2 when it is not good."""
     try:
+        return read_settings(_text(path), str(path), os.environ)
+    except ConfigError as error:
+        _fail(str(error), EXIT_USAGE)
+
+
+def _text(path: Path) -> str:
+    try:
         with path.open("rb") as file:
-            text = file.read(4 * MAX_TEXT + 1).decode()  # UTF-8 has up to four bytes a character
+            return file.read(4 * MAX_TEXT + 1).decode()  # UTF-8 has up to four bytes a character
     except OSError as error:
         _fail(f"{path}: {error.strerror}", EXIT_USAGE)
     except UnicodeDecodeError as error:
         _fail(f"{path}:1:1: not UTF-8 (byte {error.start})", EXIT_USAGE)
-    try:
-        return read_settings(text, str(path), os.environ)
-    except ConfigError as error:
-        _fail(str(error), EXIT_USAGE)
 
 
 def _fail(text: str, code: int) -> NoReturn:

@@ -6,11 +6,12 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.fixtures.certificates import certificates
 from tests.fixtures.gate import gate
 from tests.fixtures.program import run_program
 from tests.fixtures.zookeeper import zookeeper, zookeeper_server
 
-__all__ = ["gate", "run_program", "zookeeper", "zookeeper_server"]
+__all__ = ["certificates", "gate", "run_program", "zookeeper", "zookeeper_server"]
 
 # Tests run beside others on small machines: how long an example takes says nothing.
 SLOW = [HealthCheck.too_slow]

@@ -7,7 +7,6 @@ from typing import Final, final
 
 from sidecar.dispatch.directory import Directory
 from sidecar.model.instance import Instance
-from sidecar.model.protocol import DUBBO
 from sidecar.model.service import ServiceKey
 from sidecar.proxy.plane import DataPlane
 from sidecar.routing.snapshot import ServiceSnapshot
@@ -46,8 +45,8 @@ class WatchedServices:
 
     def addresses_changed(self, protocol: int, gone: list[str], added: list[Instance]) -> None:
         """Let connections to addresses that left end, and wanted ones begin."""
-        if self.plane is not None and protocol == DUBBO:
-            self.plane.addresses_changed(gone, added)
+        if self.plane is not None:
+            self.plane.addresses_changed(gone, added, protocol)
 
     def remove(self, key: ServiceKey) -> None:
         """Forget a service."""

@@ -119,8 +119,12 @@ class ProgramState:
             return None
 
     def _instance(self, instance: Instance) -> dict[str, Any]:
-        state = self._plane.unavailable(DUBBO).get(instance.address)
-        words = {None: "available", DRAINING: "draining"}
+        state = max(
+            self._plane.unavailable(protocol).get(instance.address, 0)
+            for protocol in NAMES
+            if instance.protocols & protocol
+        )
+        words = {0: "available", DRAINING: "draining"}
         started = timestamp(instance.started_ms / 1000) if instance.started_ms else None
         return {
             "address": instance.address,

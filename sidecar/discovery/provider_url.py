@@ -153,7 +153,10 @@ def read_provider(
 
 
 def _refusal_of(registration: Registration, path: str, interface: str) -> str:
-    """Apply the parts of Dubbo's ``UrlUtils.isMatch`` that every consumer shares."""
-    if (registration.interface or path) != interface:
+    """Apply the parts of Dubbo's ``UrlUtils.isMatch`` that every consumer shares.
+
+    Dubbo for Python names no interface in its URLs: then the node that lists it does.
+    """
+    if (registration.interface or path or interface) != interface:
         return OTHER_INTERFACE
     return "" if registration.category in ("", "providers") else OTHER_CATEGORY

@@ -15,7 +15,7 @@ from typing import Final, final
 
 from sidecar.balance.pool import Pool
 from sidecar.model.instance_set import InstanceSet
-from sidecar.model.protocol import DUBBO, EVERY
+from sidecar.model.protocol import DUBBO, TRIPLE
 from sidecar.routing.router import Call, resolve
 from sidecar.routing.snapshot import ServiceSnapshot, View
 from sidecar.telemetry.counters import Counters
@@ -47,7 +47,7 @@ class Plan:
         self._counters: Final = counters
         self._max_pools: Final = max_pools
         self._min_references: Final = min_references
-        self._untagged: list[Pool | None] = [None] * EVERY  # by protocol; the first is not used
+        self._untagged: list[Pool | None] = _no_pools()
         self._recent: Final[dict[tuple[str, bool, str, int], Pool]] = {}
         self._pools: Final[dict[tuple[int, str], Pool]] = {}
         # Equal results share a pool, for example those of all tags that have no live instance.
@@ -113,8 +113,13 @@ class Plan:
 
     def _clear(self) -> None:
         self._counters.count(CLEARED_COUNTER)
-        self._untagged = [None] * EVERY
+        self._untagged = _no_pools()
         self._recent.clear()
         self._pools.clear()
         self._by_result.clear()
         self._references = 0
+
+
+def _no_pools() -> list[Pool | None]:
+    """Return a place for a pool of each protocol, which is the index; there is none at 0."""
+    return [None] * (TRIPLE + 1)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from typing import Any, Final, cast
 
 from sidecar.proxy.endpoint import Endpoint
+from sidecar.proxy.tls import ProviderTls, ssl_text
 from sidecar.telemetry import names
 from sidecar.telemetry.counters import Counters
 
@@ -28,12 +30,14 @@ class Connector:
         timeout: float,
         clock: Callable[[], float],
         counters: Counters,
+        tls: ProviderTls,
     ) -> None:
         self._loop: Final = loop
         self._make_link: Final = make_link
         self._timeout: Final = timeout
         self._clock: Final = clock
         self._counters: Final = counters
+        self._tls: Final = tls
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     def start(self, endpoint: Endpoint[Any, Any]) -> None:
@@ -50,18 +54,32 @@ class Connector:
             return cast("asyncio.BaseProtocol", link)
 
         try:
+            options = await self._tls_options(endpoint)
             async with asyncio.timeout(self._timeout):
                 transport, _ = await self._loop.create_connection(
-                    factory, endpoint.host, endpoint.port
+                    factory, endpoint.host, endpoint.port, **options
                 )
         except Exception as error:  # noqa: BLE001 - else the address would be connecting for ever
             self._failed(endpoint, _reason(error))
             return
-        if link.is_closed or _is_own_end(transport):
+        why = "closed at once" if link.is_closed or _is_own_end(transport) else ""
+        if options:
+            why = why or self._tls.complaint(transport)
+        if why:
             transport.abort()
-            self._failed(endpoint, "closed at once")
+            self._failed(endpoint, why)
         else:
             endpoint.connected(link, self._clock())
+
+    async def _tls_options(self, endpoint: Endpoint[Any, Any]) -> dict[str, Any]:
+        """Return what makes a connection a TLS one; nothing for a plain one."""
+        if not self._tls.is_for(endpoint.is_tls):
+            return {}
+        return {
+            "ssl": await self._tls.context(self._loop),
+            "server_hostname": self._tls.server_name or endpoint.host,
+            "ssl_handshake_timeout": self._timeout,
+        }
 
     def _failed(self, endpoint: Endpoint[Any, Any], why: str) -> None:
         self._counters.count(names.CONNECT_FAILURES.name)
@@ -79,6 +97,8 @@ class Connector:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError) and error.errno is None:
         return "timed out"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {ssl_text(error)}"
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return text or type(error).__name__
 

@@ -68,20 +68,19 @@ class Listener:
         self,
         loop: asyncio.AbstractEventLoop,
         settings: ListenerSettings,
-        admit: Callable[[ListenerSettings], asyncio.BaseProtocol | None],
+        admit: Callable[[], asyncio.BaseProtocol | None],
         refused: Callable[[], None],
     ) -> None:
         self._loop: Final = loop
         self._address: Final = settings.address
         self._same_machine: Final = settings.same_machine
-        self._settings: Final = settings
         self._admit: Final = admit
         self._refused: Final = refused
         self._server: asyncio.Server | None = None
         self._file: UnixSocket | None = None
 
     def _accept(self) -> asyncio.BaseProtocol:
-        return self._admit(self._settings) or _Refusal()
+        return self._admit() or _Refusal()
 
     def _doorman(self) -> asyncio.BaseProtocol:
         return _Doorman(self._accept, self._refused)

@@ -7,16 +7,22 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from sidecar.balance.pool import DRAINING
 from sidecar.dispatch.directory import Directory
+from sidecar.model.errors import SidecarError
 from sidecar.model.instance import Instance
+from sidecar.model.protocol import EVERY
+from sidecar.protocol.detect import DUBBO, HTTP2
+from sidecar.proxy.detect import Entrance, Lobby, Make
 from sidecar.proxy.drain import DONE, SERVE, Drain
 from sidecar.proxy.dubbo.engine import DubboEngine
 from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.link import FlushQueue
 from sidecar.proxy.listener import Listener
+from sidecar.proxy.tls import TlsFileError, listener_context
 from sidecar.proxy.triple.engine import TripleEngine
 from sidecar.proxy.walk import Resolver
 from sidecar.settings.schema import Listener as ListenerSettings
@@ -36,9 +42,10 @@ DRAIN_STEP: Final = 0.05
 class DataPlane:
     """Listeners, consumer connections, calls and provider connections.
 
-    Made inside the running loop. ``resolver`` is asked to watch services that are called and not
-    known; the answer comes through the directory, followed by ``wake``. ``clock`` is monotonic,
-    ``wall`` is the time of day, both in seconds; ``draw`` returns random floats in [0, 1).
+    Made inside the running loop; raises SidecarError when a file for TLS cannot be used.
+    ``resolver`` is asked to watch services that are called and not known; the answer comes through
+    the directory, followed by ``wake``. ``clock`` is monotonic, ``wall`` is the time of day, both
+    in seconds; ``draw`` returns random floats in [0, 1).
     """
 
     def __init__(
@@ -63,13 +70,25 @@ class DataPlane:
         self._dubbo: Final = DubboEngine(tools)
         self._triple: Final = TripleEngine(tools)
         self._engines: Final[tuple[Engine[Any], ...]] = (self._dubbo, self._triple)
-        self._listeners: Final = [
-            Listener(loop, each, self._admit, self._turn_away) for each in settings.listeners
-        ]
+        self._lobby: Final = Lobby(loop, clock, counters, float(settings.http2.slow_header))
+        self._listeners: Final = [self._listener(each) for each in settings.listeners]
         self._period: Final = _housekeeping_period(settings)
         self._housekeeping: asyncio.TimerHandle | None = None
         self._drain: Drain | None = None
         self._is_hurried = False
+
+    def _listener(self, settings: ListenerSettings) -> Listener:
+        try:
+            context = listener_context(settings)
+        except TlsFileError as error:
+            raise SidecarError(f"cannot listen on {settings.address}: {error}") from error
+        makers: dict[str, Make] = {}
+        if settings.protocol != "triple":
+            makers[DUBBO] = self._dubbo.admit
+        if settings.protocol != "dubbo":
+            makers[HTTP2] = self._triple.admit
+        entrance = Entrance(settings, makers, context)
+        return Listener(self._loop, settings, partial(self._admit, entrance), self._turn_away)
 
     async def start(self) -> None:
         """Listen on all addresses; raises SidecarError when one cannot be bound."""
@@ -106,6 +125,7 @@ class DataPlane:
     def _refuse_new(self) -> None:
         for listener in self._listeners:
             listener.stop()
+        self._lobby.close()
         for engine in self._engines:
             engine.refuse_new()
 
@@ -114,6 +134,7 @@ class DataPlane:
         self._refuse_new()
         if self._housekeeping is not None:
             self._housekeeping.cancel()
+        await self._lobby.stop()
         for engine in self._engines:
             await engine.stop()
 
@@ -123,12 +144,20 @@ class DataPlane:
         for engine in self._engines:
             engine.wake(service, now)
 
-    def addresses_changed(self, gone: Iterable[str], added: Iterable[Instance] = ()) -> None:
-        """Note addresses that no service has any more, and instances that were registered."""
+    def addresses_changed(
+        self, gone: Iterable[str], added: Iterable[Instance] = (), protocols: int = EVERY
+    ) -> None:
+        """Note where no service speaks the protocols any more, and instances that were registered.
+
+        A protocol without a listener hears nothing: its calls cannot come, and connections kept
+        warm for it would be for nobody.
+        """
         now = self._clock()
         left, come = list(gone), list(added)
+        served = {each.protocol for each in self._settings.listeners}
         for engine in self._engines:
-            engine.addresses_changed(left, come, now)
+            if engine.bit & protocols and not served.isdisjoint((engine.protocol, "auto")):
+                engine.addresses_changed(left, come, now)
 
     @property
     def ports(self) -> list[int]:
@@ -147,8 +176,8 @@ class DataPlane:
 
     @property
     def consumers(self) -> int:
-        """Connected consumers."""
-        return sum(len(each.consumers) for each in self._engines)
+        """Connected consumers, also those whose protocol is not known yet."""
+        return len(self._lobby) + sum(len(each.consumers) for each in self._engines)
 
     @property
     def waiting(self) -> int:
@@ -190,19 +219,19 @@ class DataPlane:
     def _turn_away(self) -> None:
         self._counters.count(names.CONSUMERS_CLOSED.name, "other_machine")
 
-    def _admit(self, listener: ListenerSettings) -> asyncio.BaseProtocol | None:
+    def _admit(self, entrance: Entrance) -> asyncio.BaseProtocol | None:
         most = self._settings.limits.max_consumers
         if self.consumers >= most:
             log.warning("more than %d consumers; a new one is refused", most)
             self._counters.count(names.CONSUMERS_CLOSED.name, "too_many")
             return None
-        engine = self._dubbo if listener.protocol == "dubbo" else self._triple
-        return engine.admit(listener)
+        return entrance.accept(self._lobby)
 
     def _keep_house(self) -> None:
         # First of all: should a defect strike below, the next round comes all the same.
         self._housekeeping = self._loop.call_later(self._period, self._keep_house)
         now = self._clock()
+        self._lobby.check(now)
         for engine in self._engines:
             engine.check(now)
 
@@ -211,7 +240,7 @@ def _housekeeping_period(settings: Settings) -> float:
     upstream = settings.upstream
     times = (
         upstream.heartbeat, upstream.reconnect_after, upstream.idle_close,
-        settings.limits.consumer_stall,
+        settings.limits.consumer_stall, settings.http2.slow_header,
     )  # fmt: skip
     shortest = min([float(time) for time in times if time > 0], default=MAX_PERIOD)
     return max(MIN_PERIOD, min(MAX_PERIOD, shortest / 4))

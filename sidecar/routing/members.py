@@ -40,7 +40,7 @@ class MemberSets:
     def speaking(self, protocols: int) -> InstanceSet:
         """Return the members that speak any of the protocols.
 
-        Where all members speak the same, it is the same object for each of the protocols.
+        It is the same object for two protocols when every member speaks both, or none either.
         """
         found: list[InstanceSet] = []
         for spoken, key in enumerate(_SPEAKERS):

@@ -8,6 +8,7 @@ do not stop the walk, except a syntax error, after which the text has no meaning
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias, final
 
 import yaml
@@ -85,6 +86,21 @@ def parse_document(text: str, max_text: int = MAX_TEXT) -> tuple[Node | None, li
     except yaml.YAMLError as error:
         return None, [*builder.problems, _syntax_problem(error, text)]
     return builder.root, builder.problems
+
+
+def locate(root: Node | None, path: Iterable[str | int]) -> tuple[int, int]:
+    """Return line and column of the node that keys and indexes lead to, as far as they lead."""
+    node = root
+    place = (1, 1)
+    for step in path:
+        if isinstance(node, Mapping) and step in node.entries:
+            node = node.entries[str(step)][1]
+        elif isinstance(node, Sequence) and isinstance(step, int):
+            node = node.items[step]
+        else:
+            break
+        place = (node.line, node.column)
+    return place
 
 
 def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:

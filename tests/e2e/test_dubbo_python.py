@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from tests.e2e.dubbo_python import CASES, LARGE, SERVICE
-from tests.e2e.grpc_scene import connect, provider
+from tests.e2e.grpc_scene import DIRECT, SIDECAR, connect, provider
 from tests.e2e.interop_cases import LIMIT
 from tests.e2e.peers import environment, free_port
 from tests.e2e.server_process import ServerProcess
@@ -21,26 +21,30 @@ CLIENT_LIMIT = 60.0
 
 
 @pytest.fixture(scope="session")
-def greeter(scene):
-    """The server, registered as its own protocol."""
-    port = free_port()
-    command = [sys.executable, "-m", "tests.e2e.dubbo_python", "server", str(port), "python"]
-    server = ServerProcess(scene.directory / "dubbo-python.log", port, *command)
-    scene.adopt("python", server)
-    server.wait_ready()
-    scene.register("python", [provider(port, SERVICE, protocol="tri")])
-    return server
+def greeters(scene) -> None:
+    """A server for each route: it answers on the newest of its connections only.
+
+    The one for the sidecar is registered, as its own protocol.
+    """
+    for route in (DIRECT, SIDECAR):
+        port = free_port()
+        command = [sys.executable, "-m", "tests.e2e.dubbo_python", "server", str(port), "python"]
+        log = scene.directory / f"dubbo-python-{route}.log"
+        scene.adopt(route, ServerProcess(log, port, *command))
+    for route in (DIRECT, SIDECAR):
+        scene.servers[route].wait_ready()
+    scene.register("python", [provider(scene.servers[SIDECAR].port, SERVICE, protocol="tri")])
 
 
 @pytest.fixture(scope="session")
-def outcomes(scene, greeter) -> Callable[[str], dict[str, str]]:
+def outcomes(scene, greeters) -> Callable[[str], dict[str, str]]:
     """What came of each case by a route; one client process runs them all."""
 
     @functools.cache
     def run(route: str) -> dict[str, str]:
         run = subprocess.run(
             [sys.executable, "-m", "tests.e2e.dubbo_python", "client",
-             scene.target(route, "python"), *CASES],
+             scene.target(route, DIRECT), *CASES],
             capture_output=True, text=True, timeout=CLIENT_LIMIT, env=environment(), check=True,
         )  # fmt: skip
         found: dict[str, str] = json.loads(run.stdout.strip().split("\n")[-1])
@@ -55,8 +59,8 @@ def test_client_and_server(outcomes, route, case):
 
 
 @pytest.fixture
-def channel(scene, greeter, route):
-    with connect(scene.target(route, "python")) as channel:
+def channel(scene, greeters, route):
+    with connect(scene.target(route, DIRECT)) as channel:
         yield channel
 
 

@@ -10,14 +10,14 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from tests.e2e.grpc_scene import DIRECT, GROUP, connect
+from tests.e2e.grpc_scene import DIRECT, GROUP, SIDECAR, connect
 from tests.e2e.interop import METHODS, SERVICE, Empty, Stub
 from tests.e2e.interop_cases import LIMIT, SyncCases
-from tests.e2e.sidecar_process import SidecarProcess
 
 CASES = ["empty_unary", "large_unary", "ping_pong", "custom_metadata", "special_status_message"]
 SERVING = health_pb2.HealthCheckResponse.SERVING
-UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+NOBODY = health_pb2.HealthCheckRequest(service="org.example.Nobody")
 
 
 def run(case: str, channel: grpc.Channel, group: str) -> None:
@@ -62,8 +62,8 @@ class TestTls:
 
     def test_towards_the_consumer_alone(self, scene):
         authority = scene.certificates.authority.read_bytes()
+        scene.target(SIDECAR, "sync")
         target = f"127.0.0.1:{scene.tls_port}"
-        assert isinstance(scene.sidecar, SidecarProcess)
         with connect(target, grpc.ssl_channel_credentials(authority)) as channel:
             run("large_unary", channel, "sync")
 
@@ -83,12 +83,35 @@ class TestHealth:
         watch.cancel()
         assert watch.code() == grpc.StatusCode.CANCELLED
 
-    def test_of_what_is_not_there(self, stub):
-        request = health_pb2.HealthCheckRequest(service="org.example.Nobody")
-        assert stub.Check.future(request, timeout=LIMIT).code() == grpc.StatusCode.NOT_FOUND
-        watch = stub.Watch(request, timeout=LIMIT)
-        assert next(watch).status == UNKNOWN
-        watch.cancel()
+    def test_of_a_service_that_a_server_does_not_know(self, scene):
+        with connect(scene.servers["sync"].address) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            assert stub.Check.future(NOBODY, timeout=LIMIT).code() == grpc.StatusCode.NOT_FOUND
+            watch = stub.Watch(NOBODY, timeout=LIMIT)
+            assert next(watch).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+            watch.cancel()
+
+    def test_of_a_service_that_nobody_offers(self, scene):
+        """The sidecar cannot tell one that never was from one whose providers are all gone."""
+        with connect(scene.sidecar.triple) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            assert stub.Check(NOBODY, timeout=LIMIT).status == NOT_SERVING
+            watch = stub.Watch(NOBODY, timeout=LIMIT)
+            assert next(watch).status == NOT_SERVING
+            watch.cancel()
+
+    def test_a_watch_tells_when_providers_come_and_go(self, scene):
+        request = health_pb2.HealthCheckRequest(service=f"watched/{SERVICE}")
+        with connect(scene.sidecar.triple) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            assert stub.Check(request, timeout=LIMIT).status == NOT_SERVING
+            watch = stub.Watch(request, timeout=LIMIT)
+            assert next(watch).status == NOT_SERVING
+            scene.register("watched", scene.grouped("watched", scene.servers["sync"].port))
+            assert next(watch).status == SERVING
+            scene.register("watched", [])
+            assert next(watch).status == NOT_SERVING
+            watch.cancel()
 
     def test_a_watch_ends_at_its_deadline(self, stub):
         watch = stub.Watch(health_pb2.HealthCheckRequest(service=SERVICE), timeout=0.3)

@@ -33,9 +33,7 @@ def ask(fleet, via, fetch):
         port = fleet.offer(CALLEE, f"http-{name}", interface=interface, **offered)
         fleet.wait_known(interface)
     chosen = {"tri_service_group": GROUP, "tri_service_version": "1.0.0"}
-    return functools.partial(
-        fetch, port if via == DIRECT else fleet.sidecar.triple_port, **chosen
-    )
+    return functools.partial(fetch, port if via == DIRECT else fleet.sidecar.triple_port, **chosen)
 
 
 def call(ask, interface: str, method: str, *arguments: object, **headers: str):

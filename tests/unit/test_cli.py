@@ -48,6 +48,41 @@ def test_check_lists_every_problem_and_ends_with_2(tmp_path):
     ]
 
 
+TLS = """registries: [{{name: a, url: "file:///r"}}]
+listeners:
+  - address: "127.0.0.1:1"
+  - {{protocol: triple, address: "127.0.0.1:2", tls: {{certificate: "{chain}", key: "{key}"}}}}
+upstream:
+  tls:
+    ca: "{ca}"
+"""
+
+
+def test_check_reads_certificates_and_keys(tmp_path, certificates):
+    chain, key = certificates.server
+    path = tmp_path / "tls.yaml"
+    path.write_text(TLS.format(chain=chain, key=key, ca=certificates.authority))
+    assert invoke("check", "--config", str(path)).exit_code == 0
+    path.write_text(TLS.format(chain=chain, key=certificates.client.key, ca=key))
+    result = invoke("check", "--config", str(path))
+    assert (result.exit_code, result.stdout) == (2, "")
+    column = 67 + len(f'"{chain}", key: ')
+    assert result.stderr.splitlines() == [
+        f"{path}:4:{column}: {certificates.client.key}: not the key of {chain}",
+        f"{path}:7:9: {key}: has no certificate in PEM form",
+    ]
+
+
+def test_a_file_that_is_on_another_machine_is_only_noted(tmp_path, certificates):
+    path = tmp_path / "tls.yaml"
+    none = str(tmp_path / "none")
+    path.write_text(TLS.format(chain=none, key=none, ca=certificates.authority))
+    result = invoke("check", "--config", str(path))
+    assert (result.exit_code, result.stdout) == (0, f"{path}: good\n")
+    note = "; it has to be there when the sidecar starts"
+    assert result.stderr == f"{path}:4:67: {none}: No such file or directory{note}\n"
+
+
 def test_sigterm_before_the_program_runs_ends_it_with_0():
     code = """if True:
         import os, signal

@@ -5,7 +5,8 @@ what was sent. Here a frame header is read where it lies and its payload is pass
 
 - A header list in pieces: at most ``continuations`` CONTINUATION frames, also empty ones, and twice
   ``header_size`` bytes on the wire, since compression makes any usual list shorter.
-- Resets, asked for by the peer or made necessary by it, in windows of ten seconds. A client that
+- Resets, asked for by the peer or made necessary by it, in windows of ten seconds, and streams that
+  nghttp2 refuses on its own: malformed ones, and those beyond the limit. A client that
   resets its streams at once is not held back by the limit of concurrent streams; one that gives up
   after a deadline is, so the reset of a stream that lived for a while is a control frame like
   others. A provider may reset as many streams as were opened on it.
@@ -51,12 +52,14 @@ class FrameMeter:
         self._control_limit: Final[i64] = limits.control_frames
 
         self.header_since = 0.0
+        self.opened: i64 = 0  # streams that the peer has opened, since the last ``note_heard``
         self.first: i64 = 0
         self.whole: i64 = 0
 
         # Of the frame that is passing: bytes to come, whether it ends a header list, is too large.
         self._rest: i64 = len(frames.PREFACE) if is_server else 0
         self._ends_block = False
+        self._is_opening = False
         self._is_passed_on = is_server
         self._partial = b""
 
@@ -67,7 +70,8 @@ class FrameMeter:
         self._resets: i64 = 0
         self._control: i64 = 0
         self._answers: i64 = 0
-        self._opened: i64 = 0
+        self._empties: i64 = 0  # counted as they passed, and not yet noted as empty
+        self._requested: i64 = 0
 
         self._mark_time = 0.0
         self._newest: i64 = 0
@@ -121,9 +125,33 @@ class FrameMeter:
         self._advance(now)
         return self._count_reset()
 
+    def note_heard(self, count: int, now: float) -> str:
+        """Count streams that were opened and of which only ``count`` came to be; "" or ``resets``.
+
+        Due after all that was fed has been dealt with.
+        """
+        lost = self.opened - count
+        self.opened = 0
+        if lost <= 0:
+            return ""
+        self._advance(now)
+        self._resets += lost
+        return RESETS if self._resets > self._resets_limit else ""
+
+    def note_empty(self, now: float) -> str:
+        """Count a DATA frame that had nothing but padding; "" or ``control``.
+
+        Those without any payload are noted, too, and were counted as they passed.
+        """
+        if self._empties > 0:
+            self._empties -= 1
+            return ""
+        self._advance(now)
+        return self._count_control()
+
     def note_request(self) -> None:
         """Remember that a stream was opened on the peer, which it may reset."""
-        self._opened += 1
+        self._requested += 1
 
     def note_sent(self, size: int) -> None:
         """Remember that data was sent, which the peer may answer with control frames."""
@@ -148,6 +176,9 @@ class FrameMeter:
         if self._ends_block:
             self._ends_block = False
             self.header_since = 0.0
+            if self._is_opening:
+                self._is_opening = False
+                self.opened += 1
 
     def _begin(self, data: bytes, at: i64, now: float) -> str:
         size: i64 = (data[at] << 16) | (data[at + 1] << 8) | data[at + 2]
@@ -163,6 +194,7 @@ class FrameMeter:
             stream_id = _stream_id(data, at)
             if stream_id > self._newest:
                 self._newest = stream_id
+                self._is_opening = True
             return self._begin_block(size, flags, now)
         if kind == frames.RST_STREAM:
             is_given_up = _stream_id(data, at) <= self._aged
@@ -171,6 +203,8 @@ class FrameMeter:
             return self._continue_block(size, flags)
         if kind == frames.PUSH_PROMISE:
             return self._begin_block(size, flags, now) or self._count_control()
+        if kind == frames.DATA:
+            self._empties += 1
         return self._count_control()
 
     def _begin_block(self, size: i64, flags: i64, now: float) -> str:
@@ -189,8 +223,8 @@ class FrameMeter:
         return HEADER_SIZE if self._block > self._block_limit else ""
 
     def _count_reset(self) -> str:
-        if self._opened > 0:
-            self._opened -= 1
+        if self._requested > 0:
+            self._requested -= 1
             return ""
         self._resets += 1
         return RESETS if self._resets > self._resets_limit else ""

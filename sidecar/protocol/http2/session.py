@@ -13,6 +13,7 @@ after it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import ngh2
@@ -26,6 +27,7 @@ from sidecar.protocol.http2.receiver import Receiver
 # Words of ``broken`` besides those of the meter.
 CLOSED: Final = "closed"  # a regular end: GOAWAY, and the last stream on the wire is over
 PROTOCOL: Final = "protocol"
+STREAMS: Final = "streams"  # more than were allowed, after the peer has acknowledged the limit
 LIMIT: Final = "limit"  # a limit of nghttp2 that lies above ours
 
 # How many streams a peer allows before its SETTINGS say so (nghttp2's own assumption).
@@ -70,15 +72,28 @@ class Session:
         self._limits: Final = limits
         self._meter: Final = FrameMeter(limits, is_server)
         role = ngh2.Role.SERVER if is_server else ngh2.Role.CLIENT
-        self._connection: Final = ngh2.Connection(role, _configuration(limits))
+        connection = ngh2.Connection(role, _configuration(limits))
+        self._connection: Final = connection
+        # Bound once: what each call needs is not looked up by its name each time.
+        self._receive_data: Final[Callable[[bytes | memoryview], None]] = connection.receive_data
+        self._events: Final[Callable[[], list[ngh2.Event]]] = connection.events
+        self._data_to_send: Final[Callable[[int], bytes]] = connection.data_to_send
+        self._send_data: Final[Callable[..., None]] = connection.send_data
+        self._send_trailers: Final[Callable[[int, Headers], None]] = connection.send_trailers
+        self._queued_body_size: Final[Callable[..., int]] = connection.queued_body_size
+        self._acknowledge: Final[Callable[[int, int], None]] = connection.acknowledge_received_data
         self._held = b""
         self._open: Final[set[int]] = set()
         self._reset_here: Final[set[int]] = set()
         self._reset_by_peer = 0
         self._last_heard = 0
+        self._heard = 0  # streams that came to be in this feed
+        self._takes_streams = is_server
         self._last_code = codes.NO_ERROR
         self._is_cut = False
         self._has_parted = False
+        # While less than this was acknowledged the peer has window left: an update can wait.
+        self.window_step: Final[int] = limits.stream_window // 4
         self.broken = ""
         self.is_leaving = False
         self._is_settled = False
@@ -110,20 +125,21 @@ class Session:
         word = self._meter.feed(data, now)
         failure = self._receive(data, self._meter.first, self._meter.whole)
         self.deliver(now, receiver)
-        if failure or word:
-            self.fail(failure or word)
+        if self._takes_streams:
+            word = word or self._meter.note_heard(self._heard, now)
+            self._heard = 0
+        self.fail(failure or word)
 
     def deliver(self, now: float, receiver: Receiver) -> None:
         """Tell the receiver which streams ended by what was written: call it after ``take``."""
-        for event in self._connection.events():
+        for event in self._events():
             if self.broken:
                 return
             self._dispatch(event, now, receiver)
 
     def fail(self, word: str) -> None:
-        """Break the connection; the first word stays."""
-        if not self.broken:
-            self.broken = word
+        """Break the connection; the first word stays, and "" is none."""
+        self.broken = self.broken or word
 
     def close_all(self, receiver: Receiver, code: int = codes.CONNECTION_LOST) -> None:
         """End every stream that is still open, after the connection was lost or broken."""
@@ -151,7 +167,7 @@ class Session:
         if self.broken:
             return b""
         try:
-            output = self._connection.data_to_send(amount)
+            output = self._data_to_send(amount)
         except ngh2.NGH2Error as error:
             self.fail(_word_of(error))
             return b""
@@ -166,7 +182,8 @@ class Session:
         if self._has_parted or self.broken in ("", CLOSED):
             return b""
         self._has_parted = True
-        code = codes.PROTOCOL_ERROR if self.broken == PROTOCOL else codes.ENHANCE_YOUR_CALM
+        is_error = self.broken in (PROTOCOL, STREAMS)
+        code = codes.PROTOCOL_ERROR if is_error else codes.ENHANCE_YOUR_CALM
         try:
             self._connection.terminate_connection(code)
             return self._connection.data_to_send()
@@ -213,7 +230,10 @@ class Session:
         if stream_id not in self._open:
             return False
         try:
-            self._connection.send_data(stream_id, data, end_stream=is_end)
+            if is_end:
+                self._send_data(stream_id, data, end_stream=True)
+            else:
+                self._send_data(stream_id, data)
         except ngh2.NGH2Error:
             return False
         self._meter.note_sent(len(data))
@@ -224,7 +244,7 @@ class Session:
         if stream_id not in self._open:
             return False
         try:
-            self._connection.send_trailers(stream_id, headers)
+            self._send_trailers(stream_id, headers)
         except ngh2.NGH2Error:
             return False
         return True
@@ -250,14 +270,19 @@ class Session:
     def acknowledge(self, stream_id: int, amount: int) -> bool:
         """Return window to the peer for data that was heard; of streams that are over, too."""
         try:
-            self._connection.acknowledge_received_data(amount, stream_id)
+            self._acknowledge(amount, stream_id)
         except (ngh2.NGH2Error, ValueError):
             return False
         return True
 
     def queued(self, stream_id: int) -> int:
         """Return the bytes of a body that ``take`` has not handed out; 0 when it is over."""
-        return self._connection.queued_body_size(stream_id) if stream_id in self._open else 0
+        return self._queued_body_size(stream_id) if stream_id in self._open else 0
+
+    @property
+    def queued_of_all(self) -> int:
+        """The bytes of all bodies that ``take`` has not handed out."""
+        return self._queued_body_size()
 
     def ping(self, payload: bytes) -> bool:
         """Send a PING with eight bytes."""
@@ -282,6 +307,7 @@ class Session:
         except ngh2.NGH2Error:
             return False
         self._last_code = code
+        self._takes_streams = False  # those that were on their way are ignored, as they must be
         return True
 
     # Inner
@@ -293,14 +319,14 @@ class Session:
             return ""
         try:
             if self._held:
-                self._connection.receive_data(self._held + data[:first])
+                self._receive_data(self._held + data[:first])
                 self._held = b""
                 if first < whole:
-                    self._connection.receive_data(memoryview(data)[first:whole])
+                    self._receive_data(memoryview(data)[first:whole])
             elif whole == len(data):
-                self._connection.receive_data(data)
+                self._receive_data(data)
             else:
-                self._connection.receive_data(memoryview(data)[:whole])
+                self._receive_data(memoryview(data)[:whole])
         except ngh2.NGH2Error as error:
             return _word_of(error)
         if whole < len(data):
@@ -312,14 +338,17 @@ class Session:
         if kind is _Data:
             data: bytes = event.data
             is_end: bool = event.end_stream
-            if data or is_end:  # an empty frame between others says nothing
+            if data or is_end:
                 receiver.on_data(event.stream_id, data, is_end)
+            else:  # an empty frame between others says nothing
+                self.fail(self._meter.note_empty(now))
         elif kind is _Closed:
             self._on_closed(event, now, receiver)
         elif kind is _Request:
             stream_id: int = event.stream_id
             self._open.add(stream_id)
             self._last_heard = stream_id
+            self._heard += 1
             receiver.on_headers(stream_id, event.headers, event.end_stream)
         elif kind is _Response:
             receiver.on_headers(event.stream_id, event.headers, event.end_stream)
@@ -350,22 +379,24 @@ class Session:
         elif kind is _ConnectionClosed:
             # A code that neither side asked for is nghttp2's answer to what the peer did.
             self._has_parted = True
-            self.fail(CLOSED if event.error_code == self._last_code else PROTOCOL)
+            is_full = self._is_server and len(self._open) >= self._limits.max_streams
+            word = STREAMS if is_full else PROTOCOL
+            self.fail(CLOSED if event.error_code == self._last_code else word)
 
     def _on_closed(self, event: Any, now: float, receiver: Receiver) -> None:
         stream_id: int = event.stream_id
         code: int = event.error_code
+        if stream_id not in self._open:
+            return  # it was counted as one that never came to be
         word = ""
         if stream_id in self._reset_here:
             self._reset_here.discard(stream_id)
         elif code != codes.NO_ERROR and stream_id != self._reset_by_peer and not event.local_error:
             # The peer broke the rules of the stream so that nghttp2 had to reset it.
             word = self._meter.note_reset(now)
-        if stream_id in self._open:
-            self._open.discard(stream_id)
-            receiver.on_closed(stream_id, code)
-        if word:
-            self.fail(word)
+        self._open.discard(stream_id)
+        receiver.on_closed(stream_id, code)
+        self.fail(word)
 
 
 def _configuration(limits: SessionLimits) -> ngh2.Configuration:

@@ -112,8 +112,13 @@ class Downstream(ConsumerLink):
             self.give_way()
 
     def eof_received(self) -> bool:
-        """Stay open for the replies to what was asked before; True keeps the transport open."""
+        """Stay open for the replies to what was asked before; True keeps the transport open.
+
+        In TLS the end of one direction is the end of both.
+        """
         self.leave()
+        if self.transport is not None and self.transport.get_extra_info("sslcontext") is not None:
+            self.close()
         return not self.is_closed
 
     def reply(self, call: DubboCall, data: bytes) -> None:

@@ -19,6 +19,7 @@ from sidecar.proxy.dubbo.upstream import Upstream
 from sidecar.proxy.endpoint import EndpointContext
 from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.pool import Pool
+from sidecar.proxy.tls import ProviderTls
 from sidecar.resilience.liveness import Liveness
 from sidecar.settings.schema import Listener
 
@@ -43,7 +44,7 @@ class DubboEngine(Engine[DubboCall]):
         context.reroute = self._forwarder.walk.reroute
         connector = Connector(
             tools.loop, self._make_link, float(settings.timeouts.connect), tools.clock,
-            tools.counters,
+            tools.counters, ProviderTls(settings.upstream.tls, ""),
         )  # fmt: skip
         context.connect = connector.start
         super().__init__(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.protocol.http2.receiver import Headers, Receiver
+from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
 from sidecar.proxy.triple.paths import Paths
@@ -19,6 +20,9 @@ STALL: Final = 300.0
 PING: Final = b"draining"  # its answer says that the consumer has seen the first GOAWAY
 # How long (s) that answer is awaited before the second GOAWAY.
 NOTICE: Final = 1.0
+# How long (s) a connection that was given up is still read. To close it with bytes unread would be
+# a reset, which can overtake the GOAWAY that says why.
+LINGER: Final = 1.0
 
 
 class RequestHandler:
@@ -50,7 +54,7 @@ class Patience:
 
 
 @final
-class Downstream(ConsumerSide):
+class Downstream(ConsumerSide, Receiver):
     """The protocol object of one consumer connection."""
 
     def __init__(
@@ -69,11 +73,14 @@ class Downstream(ConsumerSide):
         self._backlog: Final = Backlog(session)
         self._now = clock()
         self._is_greeted = False  # the consumer's settings have come
+        self._is_ping_due = False
         self._is_final = False  # the second GOAWAY is on its way
         self._is_over = False
+        self._is_lingering = False
         self._left_at = 0.0
         self._active_at = self._now
-        self._early: list[int] = []  # streams answered before their request has ended
+        self._returned = 0  # bytes of windows, since updates were looked for
+        self._early: list[TripleCall] = []  # answered before their request has ended
         self.calls: Final[dict[int, TripleCall]] = {}
 
     @property
@@ -99,6 +106,8 @@ class Downstream(ConsumerSide):
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
+        if self.is_closed:
+            return
         self._now = self.clock()
         session = self._session
         session.feed(data, self._now, self)
@@ -172,6 +181,7 @@ class Downstream(ConsumerSide):
 
     def drop_calls(self) -> None:
         """Give up all calls: this connection is about to be ended."""
+        self._now = self.clock()
         self._session.close_all(self)
 
     def inform(self, call: TripleCall, headers: Headers) -> None:
@@ -211,9 +221,13 @@ class Downstream(ConsumerSide):
 
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the request that were taken."""
-        self._session.acknowledge(call.stream_id, amount)
-        if not self.is_registered and self._session.has_output:
-            self._register()
+        session = self._session
+        session.acknowledge(call.stream_id, amount)
+        self._returned += amount
+        if self._returned >= session.window_step and not self.is_registered:
+            self._returned = 0
+            if session.has_output:
+                self._register()
 
     def queued(self, call: TripleCall) -> int:
         """Return the bytes of the response that the transport has not taken."""
@@ -221,42 +235,58 @@ class Downstream(ConsumerSide):
 
     def _ended(self, call: TripleCall) -> None:
         if not call.is_request_ended:
-            self._early.append(call.stream_id)
+            self._early.append(call)
 
     # Writing and ending.
 
     def flush(self) -> None:
         """Write what the session has, and return windows for what the transport took."""
         self.is_registered = False
+        if self.is_closed:
+            return
+        self._now = self.clock()
         if self.is_giving_way:
             self.is_giving_way = False
             self.resume_reading()
+        if not self.is_write_paused:
+            self._write()
         session = self._session
-        is_all = write_out(self, session)
-        for call, taken in self._backlog.settle(is_all):
-            if call.provider is not None:
-                call.provider.took(call, taken)
-        if is_all and self._early:
-            self._end_early()
         session.deliver(self._now, self)
         if session.broken:
-            if not self.is_closing and not self.is_closed:
-                self._break()
+            self._break()
         elif self._is_over:
             self._is_over = False
             self.close()
 
+    def _write(self) -> None:
+        is_all = write_out(self, self._session)
+        for held in self._backlog.settle(is_all):
+            call = held.call
+            if call.provider is not None:
+                call.provider.took(call, held.taken)
+            if call.is_done and not call.is_request_ended:
+                self._early.append(call)
+        if is_all and self._early:
+            self._end_early()
+        if is_all and self._is_ping_due:
+            # Not in one write with the GOAWAY: nghttp2 hurries with PINGs, it would overtake it.
+            self._is_ping_due = False
+            self._session.ping(PING)
+            self._register()
+
     def _end_early(self) -> None:
         """Tell consumers to send no more of requests that were answered already.
 
-        Only when the whole answer was written: a reset overtakes what is queued.
+        Only when the whole answer was written: a reset overtakes what is queued. While some of it
+        waits for its reader, the next bytes that move bring the call back here.
         """
-        streams = self._early
+        calls = self._early
         self._early = []
-        for stream_id in streams:
-            if self._session.queued(stream_id):
-                self._early.append(stream_id)
-            elif self._session.reset(stream_id, codes.NO_ERROR):
+        session = self._session
+        for call in calls:
+            if call.is_request_ended or session.queued(call.stream_id):
+                continue
+            if session.reset(call.stream_id, codes.NO_ERROR):
                 self._register()
 
     def resume_writing(self) -> None:
@@ -277,7 +307,7 @@ class Downstream(ConsumerSide):
         self.is_leaving = True
         self._left_at = self.clock()
         self._session.shutdown_notice()
-        self._session.ping(PING)
+        self._is_ping_due = True
         self._register()
 
     def _finish_leaving(self) -> None:
@@ -296,8 +326,11 @@ class Downstream(ConsumerSide):
 
     def check(self, now: float, stall: float) -> None:
         """Do what time asks for; called now and then."""
+        self._now = now
         super().check(now, STALL)
         if self.is_closed:
+            if self._is_lingering and now - self._left_at >= LINGER:
+                self.abort()
             return
         patience = self._patience
         since = self._session.header_since
@@ -317,14 +350,30 @@ class Downstream(ConsumerSide):
 
     def _break(self) -> None:
         """End a connection that cannot go on, with a last word to the consumer."""
+        if self.is_closing:
+            return
         session = self._session
-        if session.broken != CLOSED:
-            self.closed_because = self.closed_because or session.broken
-        farewell = session.farewell()
-        if farewell and self.transport is not None:
-            self.transport.write(farewell)
         session.close_all(self)
-        self.close()
+        if session.broken == CLOSED:
+            self.close()
+        else:
+            self.closed_because = self.closed_because or session.broken
+            self._linger(session.farewell())
+
+    def _linger(self, farewell: bytes) -> None:
+        """Write the last bytes, and have the consumer close the connection."""
+        self.is_closed = True
+        self._is_lingering = True
+        self._left_at = self.clock()
+        transport = self.transport
+        if transport is None:
+            return
+        if farewell:
+            transport.write(farewell)
+        if transport.can_write_eof():
+            transport.write_eof()
+        if self.is_giving_way:
+            transport.resume_reading()
 
     def eof_received(self) -> bool:
         """End with the consumer: one that has closed its half reads no answers in HTTP/2."""
@@ -334,5 +383,5 @@ class Downstream(ConsumerSide):
         """Give up the calls of this consumer."""
         self.is_closed = True
         self.transport = None
-        self._session.close_all(self)
-        self._handler.consumer_lost(self, self.clock())
+        self.drop_calls()
+        self._handler.consumer_lost(self, self._now)

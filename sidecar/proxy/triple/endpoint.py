@@ -34,7 +34,6 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
     ) -> None:
         self.leavers: Final[list[Upstream]] = []
         self.is_grpc = False
-        self.is_tls = False
         self._settlement: Final = settlement
         self._max_connections: Final = max_connections
         super().__init__(instance, context)
@@ -43,7 +42,6 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         """Take over what a registration says of the connections to this address."""
         super().learn(instance)
         self.is_grpc = instance.protocol == GRPC
-        self.is_tls = instance.parameters.get("ssl-enabled", "").lower() == "true"
         if self.is_grpc:
             self.heartbeat = max(self.heartbeat, GRPC_HEARTBEAT)
 
@@ -60,9 +58,16 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
             return True
         if not self.park(call):
             return False
-        if len(self.links) < self._max_connections:
+        if not self.links:
             self.connect(now)
+        elif len(self.links) < self._max_connections:
+            self.add_connection(now)
         return True
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a connection will have a free stream: one that is read from, at least."""
+        return any(not link.is_write_paused for link in self.links)
 
     def _choose(self, now: float) -> Upstream | None:
         best: Upstream | None = None
@@ -160,7 +165,7 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
                 link.close()
             else:
                 link.check(now)
-        if any(link.expires <= now for link in self.links):
+        if not self.is_retired and any(link.expires <= now for link in self.links):
             self.add_connection(now)
 
     def close(self) -> None:

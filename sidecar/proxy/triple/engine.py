@@ -13,6 +13,7 @@ from sidecar.proxy.connector import Connector
 from sidecar.proxy.endpoint import EndpointContext
 from sidecar.proxy.engine import Engine, Tools
 from sidecar.proxy.pool import Pool
+from sidecar.proxy.tls import HTTP2, ProviderTls
 from sidecar.proxy.triple.downstream import Downstream, Patience
 from sidecar.proxy.triple.endpoint import TripleEndpoint
 from sidecar.proxy.triple.exchange import TripleCall
@@ -75,7 +76,7 @@ class TripleEngine(Engine[TripleCall]):
         context.reroute = self._forwarder.walk.reroute
         connector = Connector(
             tools.loop, self._make_link, float(settings.timeouts.connect), tools.clock,
-            tools.counters,
+            tools.counters, ProviderTls(settings.upstream.tls, HTTP2),
         )  # fmt: skip
         context.connect = connector.start
         super().__init__(
@@ -104,6 +105,11 @@ class TripleEngine(Engine[TripleCall]):
         """Go on with the calls that wait for a service, and tell who watches its health."""
         super().wake(service, now)
         self._forwarder.desk.wake(service)
+
+    def check(self, now: float) -> None:
+        """Do what time asks for; called about once a second."""
+        super().check(now)
+        self._forwarder.desk.keep_watched(now)
 
     def give_up(self, consumer: Any) -> None:
         """End the calls of a consumer that is gone."""

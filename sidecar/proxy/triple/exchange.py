@@ -143,6 +143,17 @@ class TripleCall(Call):
         self.kept = []
         self.kept_bytes = 0
 
+    def depart(self, most: int) -> None:
+        """Note that bytes of the call may leave now; ``most`` is what may be kept of it."""
+        self.is_sent = True
+        if self.kept_bytes > most:
+            self.forget()
+
+    def come_back(self) -> None:
+        """Note that the provider will not answer, and that another one may be asked."""
+        self.provider = None
+        self.is_sent = False
+
     def receive(self, data: bytes, is_end: bool, most: int) -> None:
         """Take a piece of the request from the consumer; ``most`` is what may be kept of it."""
         size = len(data)
@@ -152,15 +163,14 @@ class TripleCall(Call):
             self.consumer.took(self, size)
             return
         self.unread += size
-        provider = self.provider
         if self.may_replay:
             # Before the call is sent the window is the limit: it is returned only afterwards.
-            if provider is not None and self.kept_bytes + size > most:
+            if self.is_sent and self.kept_bytes + size > most:
                 self.forget()
             elif size:
                 self.keep(data)
-        if provider is not None:
-            provider.body(self, data, is_end)
+        if self.provider is not None:
+            self.provider.body(self, data, is_end)
 
     def receive_trailers(self, trailers: Headers) -> None:
         """Take the trailers of the request, which end it."""
@@ -171,6 +181,8 @@ class TripleCall(Call):
 
     def taken(self, amount: int) -> None:
         """Note that the provider's transport took so many bytes of the request."""
+        if self.is_done:
+            return  # all windows were returned when it ended
         again = min(self.repeated, amount)
         self.repeated -= again
         amount -= again

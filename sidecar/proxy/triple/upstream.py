@@ -10,7 +10,8 @@ from typing import Final, final
 from mypy_extensions import trait
 
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.protocol.http2.receiver import Headers, Receiver
+from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ProviderSide, TripleCall
@@ -58,7 +59,7 @@ class Manner:
 
 
 @final
-class Upstream(ProviderLink, ProviderSide):
+class Upstream(ProviderLink, ProviderSide, Receiver):
     """The protocol object of one provider connection; ``expires`` is when it has to be replaced."""
 
     def __init__(
@@ -86,6 +87,7 @@ class Upstream(ProviderLink, ProviderSide):
         self._backlog: Final = Backlog(session)
         self._now = liveness.last_read
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
+        self._returned = 0  # bytes of windows, since updates were looked for
         self._unread = 0  # bytes of responses that consumers have not taken
         self._is_told = False  # the owner knows that this connection takes no new calls
         self.expires: Final = expires
@@ -134,7 +136,6 @@ class Upstream(ProviderLink, ProviderSide):
         self.calls[stream_id] = call
         call.provider = self
         call.upstream_id = stream_id
-        call.is_sent = False
         self._unsent.append(call)
         if not is_whole:
             self._send_kept(call)
@@ -149,8 +150,6 @@ class Upstream(ProviderLink, ProviderSide):
             self.finish(call, call.request_trailers)
         elif call.is_request_ended:
             self.body(call, b"", True)
-        if call.kept_bytes > self._manner.replay:
-            call.forget()
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
@@ -199,9 +198,13 @@ class Upstream(ProviderLink, ProviderSide):
         """Forget a stream; a call that is not answered goes elsewhere or fails."""
         call = self.calls.pop(stream_id, None)
         self._backlog.remove(stream_id)
+        self.last_call = self._now
+        if len(self.calls) >= self._session.max_streams:
+            # The provider has lowered its limit: of the requests that waited, one leaves now.
+            self._backlog.unblock(CONNECTION)
         if call is not None and not call.is_done:
             if code == codes.REFUSED_STREAM and call.may_replay and not call.has_begun:
-                call.provider = None
+                call.come_back()
                 self._owner.refused(call, self._now)
             else:
                 self._settlement.reset_by_provider(call, code, self._now)
@@ -254,29 +257,39 @@ class Upstream(ProviderLink, ProviderSide):
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the response that the consumer took."""
         self._unread -= amount
-        self._session.acknowledge(call.upstream_id, amount)
-        if not self.is_registered and self._session.has_output:
-            self._register()
+        session = self._session
+        session.acknowledge(call.upstream_id, amount)
+        self._returned += amount
+        if self._returned >= session.window_step and not self.is_registered:
+            self._returned = 0
+            if session.has_output:
+                self._register()
 
     # Writing and ending.
 
     def flush(self) -> None:
         """Write what the session has, and return windows for what the transport took."""
         self.is_registered = False
+        if self.is_closed:
+            return
+        self._now = self._clock()
         if self.is_giving_way:
             self.is_giving_way = False
             self.resume_reading()
         if not self.is_write_paused:
-            for call in self._unsent:
-                call.is_sent = True
-            self._unsent = []
+            self._write()
         session = self._session
-        is_all = write_out(self, session)
-        for call, taken in self._backlog.settle(is_all):
-            call.taken(taken)
         session.deliver(self._now, self)
-        if session.broken and not self.is_closing and not self.is_closed:
+        if session.broken:
             self._break()
+
+    def _write(self) -> None:
+        for call in self._unsent:
+            call.depart(self._manner.replay)
+        self._unsent = []
+        is_all = write_out(self, self._session)
+        for held in self._backlog.settle(is_all):
+            held.call.taken(held.taken)
 
     def resume_writing(self) -> None:
         """Write again; the transport calls it when its buffer is empty enough."""
@@ -295,7 +308,7 @@ class Upstream(ProviderLink, ProviderSide):
             self._backlog.remove(call.upstream_id)
         waiting = [call for call in calls if not call.is_done]
         for call in waiting:
-            call.provider = None
+            call.come_back()
         return waiting
 
     def leave(self) -> None:
@@ -316,6 +329,9 @@ class Upstream(ProviderLink, ProviderSide):
             self._register()
 
     def _break(self) -> None:
+        """Give up a connection that cannot go on, with a last word to the provider."""
+        if self.is_closing:
+            return
         word = self._session.broken
         if word != CLOSED:
             self.closed_because = word
@@ -328,7 +344,7 @@ class Upstream(ProviderLink, ProviderSide):
 
     def close(self) -> None:
         """Say goodbye and end the connection."""
-        if not self.is_closed and not self._session.broken:
+        if not self.is_closing and not self._session.broken:
             self._session.goaway(codes.NO_ERROR)
         super().close()
 

@@ -1,13 +1,15 @@
-"""A service of several protocols in a real process: Dubbo calls meet only what speaks Dubbo."""
+"""A service of several protocols in a real process: each meets only what speaks it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
 from tests.fixtures.dubbo_frames import text
-from tests.fixtures.dubbo_peer import Provider, connect, ending
+from tests.fixtures.dubbo_peer import Provider, connect, ending, eventually
+from tests.fixtures.zookeeper import free_port
 
 INTERFACE = "com.x.Demo"
 KEY = f"{INTERFACE}:1.0.0"
@@ -36,6 +38,10 @@ def registry(tmp_path):
 
 def instances(program):
     return program.get(f"/services/{KEY}")[1]["instances_shown"]
+
+
+def states(program):
+    return {each["address"]: each["state"] for each in instances(program)}
 
 
 def explained(program, query=""):
@@ -104,3 +110,69 @@ async def test_dubbo_calls_of_a_service_of_both(run_program, registry):
 def dubbo_answer(answers):
     (found,) = [each for each in answers if text("dubbo") in each[:10]]
     return found
+
+
+class Port:
+    """Listens, and keeps what each connection said and whether it has ended."""
+
+    def __init__(self):
+        self.links = []
+        self.address = ""
+        self._server = None
+
+    async def start(self):
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Link(self), "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def stop(self):
+        self._server.close()
+        for link in self.links:
+            link.transport.abort()
+        await eventually(lambda: all(each.is_over for each in self.links))
+
+
+class Link(asyncio.Protocol):
+    """One connection to a port."""
+
+    def __init__(self, port):
+        self.said = b""
+        self.is_over = False
+        port.links.append(self)
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.said += data
+
+    def connection_lost(self, error):
+        self.is_over = True
+
+
+async def test_warm_connections_of_triple_go_where_it_is_spoken(run_program, registry):
+    triple, dubbo, both = [await Port().start() for _ in range(3)]
+    dead = f"127.0.0.1:{free_port()}"
+    registry.write(
+        (f"dubbo://{dubbo.address}", ""),
+        (f"tri://{both.address}", "&ext.protocol=dubbo"),
+        (f"grpc://{triple.address}", ""),
+        (f"tri://{dead}", ""),
+    )
+    program = run_program(CONFIGURATION.format(path=registry.path), protocol="triple")
+    program.wait_until(lambda: states(program).get(dead) == "backing off")
+    assert set(states(program).values()) == {"available", "backing off"}
+    of_triple = explained(program, "&protocol=triple")
+    assert of_triple["steps"][-1]["excluded"] == [{"instance": dead, "reason": "backing off"}]
+    assert sorted(of_triple["eligible"]) == sorted([triple.address, both.address])
+    for port in (triple, both):
+        await eventually(lambda port=port: port.links and port.links[0].said)
+        assert port.links[0].said.startswith(b"PRI * HTTP/2.0")
+    registry.write((f"dubbo://{both.address}", ""), (f"grpc://{triple.address}", ""))
+    program.wait_until(lambda: len(instances(program)) == 2)
+    await eventually(lambda: both.links[0].is_over)
+    assert [link.is_over for link in triple.links] == [False]
+    assert dubbo.links == []
+    for port in (triple, dubbo, both):
+        await port.stop()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import uvloop
 
 from sidecar.model import outcome
+from sidecar.model.protocol import TRIPLE
 from sidecar.proxy.plane import DataPlane
 from sidecar.settings.schema import Limits, Listener, Settings, Timeouts, Upstream
 from sidecar.settings.units import Duration
@@ -30,27 +33,35 @@ class World:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._skipped = 0.0
         self.counters = Counters()
         self.services = Services(settings, self.counters)
         self.resolved: list[str] = []
         self.peers: list[Provider | Peer] = []
         self.plane = DataPlane(
-            settings, self.services.directory, self, self.counters, asyncio.get_running_loop()
-        )
+            settings, self.services.directory, self, self.counters, asyncio.get_running_loop(),
+            lambda: time.monotonic() + self._skipped,
+        )  # fmt: skip
+
+    def skip(self, seconds: float) -> None:
+        """Let the data plane's clock go on by so much at once; its timers stay where they are."""
+        self._skipped += seconds
 
     def resolve(self, service: str) -> None:
         self.resolved.append(service)
         self.services.watch(service)
 
-    async def provider(self, name: str = "hi bob", **script: Any) -> Provider:
-        provider = await Provider(name).start()
+    async def provider(
+        self, name: str = "hi bob", context: ssl.SSLContext | None = None, **script: Any
+    ) -> Provider:
+        provider = await Provider(name).start(0, context)
         for key, value in script.items():
             setattr(provider, key, value)
         self.peers.append(provider)
         return provider
 
-    async def consumer(self) -> Consumer:
-        consumer = await connect(self.plane.ports[0])
+    async def consumer(self, context: ssl.SSLContext | None = None) -> Consumer:
+        consumer = await connect(self.plane.ports[0], context)
         self.peers.append(consumer)
         return consumer
 
@@ -128,7 +139,7 @@ class H2World(World):
         return consumer
 
     def publish(self, *ports: int, **values: Any) -> None:
-        self.services.publish(*ports, protocol="tri", **values)
+        self.services.publish(*ports, protocol="tri", protocols=TRIPLE, **values)
 
     async def h2_serve(self, *providers: h2_peer.Provider, **script: Any) -> h2_peer.Consumer:
         """Publish these providers and return a consumer that is ready to call."""

@@ -293,6 +293,12 @@ def test_refused_names(name, reason):
     assert refuse(name) == reason
 
 
+@pytest.mark.parametrize("name", ["tri://192.0.2.1:50051?service=demo.Cart", "tri://192.0.2.1:5"])
+def test_a_name_without_any_interface_is_of_the_node_that_lists_it(name):
+    instance = read(name)
+    assert (instance.interface, instance.path) == ("demo.Cart", "demo.Cart")
+
+
 def test_a_refusal_tells_the_address():
     assert read("dubbo://127.0.0.1:20880/demo.Cart").address == "127.0.0.1:20880"
 

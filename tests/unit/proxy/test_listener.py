@@ -48,7 +48,7 @@ class Loop:
 async def listening(**settings):
     loop, consumers, refused = Loop(), [], []
 
-    def admit(service):
+    def admit():
         consumers.append(Consumer())
         return consumers[-1]
 

@@ -11,6 +11,7 @@ from sidecar.settings.document import (
     Mapping,
     Scalar,
     Sequence,
+    locate,
     parse_document,
 )
 
@@ -142,3 +143,13 @@ def test_the_number_of_values_is_capped():
     (problem,) = parse_document(one_more, len(one_more))[1]
     assert problem.text == f"more than {MIN_VALUES} values"
     assert len(text) // VALUE_SIZE < MIN_VALUES < MAX_TEXT // VALUE_SIZE
+
+
+def test_places_of_nodes():
+    root, _ = parse_document("a: 1\nb:\n  - {c: x, d: y}\n  - z\n")
+    assert locate(root, ("a",)) == (1, 4)
+    assert locate(root, ("b", 0, "d")) == (3, 15)
+    assert locate(root, ("b", 1)) == (4, 5)
+    assert locate(root, ("b", 0, "none", "e")) == (3, 5)
+    assert locate(root, ("b", "c")) == (3, 3)
+    assert locate(None, ("a",)) == (1, 1)

@@ -74,6 +74,17 @@ def test_kinds_add_up_however_they_are_cut(size: int) -> None:
     assert made.feed(CONTROL["settings"], NOW) == "control"
 
 
+def test_padding_alone_is_counted_when_it_was_found() -> None:
+    made = meter()
+    for _ in range(BUDGET - 5):
+        assert made.note_empty(NOW) == ""
+    for _ in range(5):
+        assert made.feed(CONTROL["empty-data"], NOW) == ""
+        assert made.note_empty(NOW) == ""  # it was counted as it passed
+    assert made.note_empty(NOW) == "control"
+    assert made.note_empty(NOW + WINDOW_SECONDS) == ""
+
+
 def test_messages_are_not_control_frames() -> None:
     made = meter(control_frames=1, resets=1)
     for number in range(1000):
@@ -137,6 +148,20 @@ def test_resets_that_the_peer_made_necessary() -> None:
         assert made.feed(reset(1001), NOW) == ""
     assert made.note_reset(NOW) == "resets"
     assert made.note_reset(NOW + WINDOW_SECONDS) == ""
+
+
+def test_streams_that_never_came_to_be() -> None:
+    made = meter()
+    assert made.note_heard(0, NOW) == ""
+    made.feed(b"".join(head(number) for number in range(1, 2 * BUDGET + 1, 2)), NOW)
+    made.feed(head(1) + frame(HEADERS, 0, 99, b"he"), NOW)  # known, and incomplete
+    assert made.note_heard(0, NOW) == ""
+    made.feed(frame(CONTINUATION, END_HEADERS, 99, b"ad"), NOW)
+    assert made.note_heard(1, NOW) == ""
+    made.feed(head(101), NOW)
+    assert made.note_heard(0, NOW) == "resets"
+    made.feed(head(103), NOW)
+    assert made.note_heard(0, NOW + WINDOW_SECONDS) == ""
 
 
 def test_a_storm_of_deadlines_is_not_a_storm_of_resets() -> None:

@@ -461,7 +461,7 @@ def test_a_client_beyond_our_limit_is_refused() -> None:
     end.feed(open_stream(1) + open_stream(3) + open_stream(5))
     end.output()
     assert [what[1] for what in end.told() if what[0] == "headers"] == [1, 3]
-    assert end.session.broken == "protocol"
+    assert end.session.broken == "streams"
 
 
 def test_a_connection_without_stream_ids_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -751,6 +751,43 @@ def test_resets_that_the_peer_makes_necessary_are_counted() -> None:
     assert end.closed == dict.fromkeys(range(1, 13, 2), codes.PROTOCOL_ERROR)
     assert end.session.broken == "resets"
     assert goodbye(end) == (11, codes.ENHANCE_YOUR_CALM)
+
+
+def test_streams_that_never_came_to_be_are_counted() -> None:
+    """Refused because the limit was not acknowledged yet, or malformed."""
+    end = End(True, resets=5, max_streams=2)
+    end.output()
+    end.feed(PREFACE + VECTORS["empty-settings"] + b"".join(map(open_stream, range(1, 13, 2))))
+    assert [each[0] for each in frames_of(end.output())].count(RST_STREAM) == 4
+    bad = BLOCK + b"\0\x01A\x01x"
+    end.feed(frame(HEADERS, END_HEADERS, 13, bad))
+    assert not end.session.broken
+    end.feed(frame(HEADERS, 0, 15, bad))
+    assert not end.session.broken
+    end.feed(frame(CONTINUATION, END_HEADERS, 15))
+    assert end.session.broken == "resets"
+
+
+def test_streams_after_the_goodbye_are_not_counted() -> None:
+    end = server(resets=5)
+    end.feed(open_stream(1))
+    assert end.session.goaway(codes.NO_ERROR)
+    end.output()
+    end.feed(b"".join(map(open_stream, range(3, 103, 2))))
+    assert not end.session.broken
+    assert [what[1] for what in end.told() if what[0] == "headers"] == [1]
+
+
+def test_padding_alone_is_counted() -> None:
+    end = server(control_frames=5)  # of which two are used
+    end.feed(open_stream(1))  # for two more
+    padding = frame(DATA, PADDED, 1, b"\x02\0\0")
+    for _ in range(5):
+        end.feed(padding + frame(DATA, PADDED, 1, b"\x02x\0\0"))
+    assert not end.session.broken
+    end.feed(padding)
+    assert end.session.broken == "control"
+    assert end.bodies[1] == b"xxxxx"
 
 
 def test_our_own_resets_are_not_counted() -> None:
