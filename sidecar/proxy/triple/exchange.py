@@ -13,6 +13,7 @@ from mypy_extensions import trait
 
 from sidecar.protocol.http2.session import Headers
 from sidecar.protocol.triple.head import GRPC, TripleHead
+from sidecar.protocol.triple.message import FirstMessage
 from sidecar.proxy.call import Call
 from sidecar.proxy.consumer import ConsumerLink
 from sidecar.proxy.link import FlushQueue
@@ -119,6 +120,8 @@ class TripleCall(Call):
         self.request_trailers: Headers | None = None
         self.is_request_ended = is_ended
         self.is_sent = False  # bytes of it may have left
+        self.first: FirstMessage | None = None
+        self.is_apart = False  # the first message left in frames of its own, as far as it must
         self.is_idempotent = False
         self.is_resent = False
         self.has_begun = False  # the head of the response is on its way to the consumer
