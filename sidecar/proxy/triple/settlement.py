@@ -104,7 +104,7 @@ class TripleSettlement(Settlement[TripleCall]):
 
     def _answered(self, call: TripleCall, result: int, now: float) -> None:
         provider = call.provider
-        if provider is not None and not call.is_request_ended:
+        if provider is not None and not call.is_taken:
             provider.cut(call, codes.NO_ERROR)
         self._end(call, result, now)
 
@@ -223,6 +223,7 @@ class TripleSettlement(Settlement[TripleCall]):
             consumer.begin(call, headers, True)
             return
         consumer.begin(call, headers, False)
+        call.provider = None  # whose window this body has not used
         consumer.body(call, body, True)
 
     def _end(self, call: TripleCall, result: int, now: float) -> None:
