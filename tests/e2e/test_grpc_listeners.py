@@ -91,6 +91,15 @@ class TestHealth:
             assert next(watch).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
             watch.cancel()
 
+    def test_a_watch_of_what_is_not_known_yet_waits(self, scene):
+        """Clients take whatever comes first for the state of the service."""
+        for number in range(5):
+            request = health_pb2.HealthCheckRequest(service=f"early{number}/{SERVICE}")
+            with connect(scene.sidecar.triple) as channel:
+                watch = health_pb2_grpc.HealthStub(channel).Watch(request, timeout=LIMIT)
+                assert next(watch).status == NOT_SERVING
+                watch.cancel()
+
     def test_of_a_service_that_nobody_offers(self, scene):
         """The sidecar cannot tell one that never was from one whose providers are all gone."""
         with connect(scene.sidecar.triple) as channel:
@@ -121,7 +130,9 @@ class TestHealth:
 
 class TestReflection:
     def test_services_and_messages(self, scene, route):
+        """The first service with an instance describes itself; here that is the test service."""
         with connect(scene.target(route, "sync")) as channel:
+            Stub(channel).call("EmptyCall", Empty(), timeout=LIMIT)
             database = ProtoReflectionDescriptorDatabase(channel)
             assert SERVICE in database.get_services()
             service = DescriptorPool(database).FindServiceByName(SERVICE)

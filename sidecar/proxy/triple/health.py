@@ -118,13 +118,15 @@ class HealthDesk(ProviderSide):
     def _tell(self, call: TripleCall, service: str) -> None:
         state = self._state(service)
         is_watch = call.method == WATCH
-        if state == health.SERVICE_UNKNOWN and not is_watch:
+        if state == health.SERVICE_UNKNOWN:
             known = self._directory.find(service)
-            if known is None or known.failure:
+            if known is not None and not known.failure:
+                return  # it is being resolved, and whoever waits is woken then
+            if not is_watch:
                 self._refuse(
                     call, reply.NOT_FOUND, reason.UNKNOWN_SERVICE, "the service is not watched"
                 )
-            return
+                return
         if self._waiting[service][call] == state:
             return
         self._waiting[service][call] = state
