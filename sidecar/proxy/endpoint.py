@@ -164,6 +164,7 @@ class Endpoint(Generic[C, L]):
 
     def park(self, call: C) -> bool:
         """Have a call wait for a connection; False when too many wait."""
+        self._drop_done()
         size = call.held_bytes
         if len(self._parked) >= MAX_PARKED or self._parked_bytes + size > self.context.max_bytes:
             return False
@@ -173,12 +174,17 @@ class Endpoint(Generic[C, L]):
 
     def next_parked(self) -> C | None:
         """Hand out the call that has waited longest, None when no call waits."""
-        while self._parked:
-            call, size = self._parked.popleft()
-            self._parked_bytes -= size
-            if not call.is_done:
-                return call
-        return None
+        self._drop_done()
+        if not self._parked:
+            return None
+        call, size = self._parked.popleft()
+        self._parked_bytes -= size
+        return call
+
+    def _drop_done(self) -> None:
+        """Forget calls that were given up meanwhile, those that have waited longest first."""
+        while self._parked and self._parked[0][0].is_done:
+            self._parked_bytes -= self._parked.popleft()[1]
 
     def _take_parked(self) -> list[C]:
         calls = [call for call, _ in self._parked if not call.is_done]
@@ -216,12 +222,18 @@ class Endpoint(Generic[C, L]):
             self.forward(link, call, now)
 
     def connect_failed(self, why: str, now: float) -> None:
-        """Leave the address alone for a while and send the waiting calls elsewhere."""
+        """Leave the address alone for a while; calls that cannot wait here go elsewhere."""
         self.is_connecting = False
         self.connect_error = why
         self.back_off(now)
-        for call in self._take_parked():
-            self.move(call, now)
+        if not self.may_wait:
+            for call in self._take_parked():
+                self.move(call, now)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether calls may wait here although no further connection can be had."""
+        return False
 
     def back_off(self, now: float) -> None:
         """Choose this address for no call, and try again after a while."""

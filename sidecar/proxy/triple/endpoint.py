@@ -58,9 +58,16 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
             return True
         if not self.park(call):
             return False
-        if len(self.links) < self._max_connections:
+        if not self.links:
             self.connect(now)
+        elif len(self.links) < self._max_connections:
+            self.add_connection(now)
         return True
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a connection will have a free stream: one that is read from, at least."""
+        return any(not link.is_write_paused for link in self.links)
 
     def _choose(self, now: float) -> Upstream | None:
         best: Upstream | None = None
@@ -158,7 +165,7 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
                 link.close()
             else:
                 link.check(now)
-        if any(link.expires <= now for link in self.links):
+        if not self.is_retired and any(link.expires <= now for link in self.links):
             self.add_connection(now)
 
     def close(self) -> None:

@@ -106,6 +106,11 @@ class TripleEngine(Engine[TripleCall]):
         super().wake(service, now)
         self._forwarder.desk.wake(service)
 
+    def check(self, now: float) -> None:
+        """Do what time asks for; called about once a second."""
+        super().check(now)
+        self._forwarder.desk.keep_watched(now)
+
     def give_up(self, consumer: Any) -> None:
         """End the calls of a consumer that is gone."""
         consumer.drop_calls()

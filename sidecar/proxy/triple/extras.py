@@ -4,8 +4,8 @@ As on Dubbo TCP: the token, the path and the concrete group and version of the c
 the configured default tag when the call has none, each only where it differs from what the call
 says already. The deadline is what is left of it.
 
-Java providers answer at the interface's name whatever path they register, and at the registered path
-only when a context stands before that name; so it is used for a context and for nothing else.
+Java providers answer at the interface's name whatever path they register, and at the registered
+path only when a context stands before that name; so it is used for a context and for nothing else.
 """
 
 from __future__ import annotations

@@ -213,6 +213,9 @@ class TripleSettlement(Settlement[TripleCall]):
             consumer.begin(call, reply.trailers_only(call.head, status, text), True)
             return
         headers, body = reply.http_reply(http_status, text)
+        if call.head.http_method == "HEAD":
+            consumer.begin(call, headers, True)
+            return
         consumer.begin(call, headers, False)
         consumer.body(call, body, True)
 

@@ -9,7 +9,7 @@ from sidecar.protocol.http2.limits import SessionLimits
 from sidecar.protocol.http2.session import Session
 from sidecar.proxy.link import FlushQueue
 from sidecar.proxy.timer import DeadlineTimer
-from sidecar.proxy.triple.downstream import Downstream, Patience, RequestHandler
+from sidecar.proxy.triple.downstream import LINGER, Downstream, Patience, RequestHandler
 from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.settlement import TripleSettlement
 from sidecar.proxy.triple.upstream import Manner, Upstream, UpstreamOwner
@@ -79,6 +79,23 @@ def test_a_consumer_that_breaks_the_rules_is_closed_once(loop, transport):
     link.connection_lost(None)
     assert len(transport.writes) == written
     assert handler.lost == 1
+
+
+def test_a_consumer_that_breaks_the_rules_is_read_for_a_while(loop, transport):
+    """Else the last word could be lost on its way."""
+    link = downstream(loop, transport, Handler())
+    link.data_received(frames.PREFACE + SETTINGS + BROKEN)
+    link.give_way()
+    loop.turn()
+    link.data_received(SETTINGS)
+    loop.turn()
+    assert transport.has_eof
+    assert transport.is_reading
+    assert not transport.is_closing
+    link.check(clock() + LINGER - 0.1, 0.0)
+    assert not transport.is_closing
+    link.check(clock() + LINGER, 0.0)
+    assert transport.is_aborted
 
 
 def test_a_consumer_that_is_let_go_is_closed_once(loop, transport):
