@@ -121,6 +121,7 @@ class TripleCall(Call):
         self.is_sent = False  # bytes of it may have left
         self.is_idempotent = False
         self.is_resent = False
+        self.informed = 0  # heads of status 1xx that came
         self.has_begun = False  # the head of the response is on its way to the consumer
         self.http_status = 200
         self.exception_code = 0
@@ -130,7 +131,7 @@ class TripleCall(Call):
     @property
     def held_bytes(self) -> int:
         """The bytes that are kept while the call cannot leave."""
-        return self.kept_bytes
+        return self.head.size + self.kept_bytes
 
     def keep(self, data: bytes) -> None:
         """Remember a piece of the request."""

@@ -177,7 +177,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         """Take a head of status 1xx."""
         call = self.calls.get(stream_id)
         if call is not None and not call.is_done:
-            call.consumer.inform(call, headers)
+            self._settlement.inform(call, headers, self._now)
 
     def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
         """Take a piece of a response."""
@@ -333,7 +333,9 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         if self.is_closing:
             return
         word = self._session.broken
-        if word != CLOSED:
+        if word == CLOSED:
+            self.closed_because = "left"
+        else:
             self.closed_because = word
             log.warning("the connection to %s is given up: %s", self._address, word)
         farewell = self._session.farewell()
