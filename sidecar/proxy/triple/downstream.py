@@ -10,7 +10,7 @@ from sidecar.protocol.http2 import codes
 from sidecar.protocol.http2.receiver import Headers, Receiver
 from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.link import LARGE_READ, FlushQueue
-from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
+from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall, keepable
 from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
 
@@ -135,7 +135,7 @@ class Downstream(ConsumerSide, Receiver):
         if call is None:
             self._session.acknowledge(stream_id, len(data))
         else:
-            call.receive(data, is_end, self._patience.replay)
+            call.receive(data, is_end, keepable(self._patience.replay, len(self.calls)))
 
     def on_trailers(self, stream_id: int, headers: Headers) -> None:
         """Take the trailers of a request."""

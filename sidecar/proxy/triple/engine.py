@@ -106,10 +106,20 @@ class TripleEngine(Engine[TripleCall]):
         super().wake(service, now)
         self._forwarder.desk.wake(service)
 
+    @property
+    def unfinished(self) -> int:
+        """What a process that ends waits for; who watches the health of services only listens."""
+        return super().unfinished - len(self._forwarder.desk)
+
     def check(self, now: float) -> None:
         """Do what time asks for; called about once a second."""
         super().check(now)
         self._forwarder.desk.keep_watched(now)
+
+    def refuse_new(self) -> None:
+        """Take no new calls; those in flight finish."""
+        self._forwarder.desk.close(self._tools.clock())
+        super().refuse_new()
 
     def give_up(self, consumer: Any) -> None:
         """End the calls of a consumer that is gone."""

@@ -18,6 +18,18 @@ from sidecar.proxy.consumer import ConsumerLink
 from sidecar.proxy.link import FlushQueue
 from sidecar.proxy.triple.paths import Paths
 
+# What the calls of one connection keep of requests that were sent; those that come one after the
+# other and then wait keep some times this. gRPC keeps as much for a channel.
+MAX_KEPT: Final = 16 * 1024 * 1024
+# Pieces are put together up to this size (bytes): a body in tiny ones would take many times its
+# size, and there would be no end of them.
+JOINED: Final = 1024
+
+
+def keepable(most: int, calls: int) -> int:
+    """Return what may be kept of one request that was sent: the more calls there are, the less."""
+    return min(most, MAX_KEPT // max(calls, 1))
+
 
 class ConsumerSide(ConsumerLink):
     """What a call asks of its consumer's connection, whose streams are its calls.
@@ -88,7 +100,7 @@ class ProviderSide:
 class TripleCall(Call):
     """One request of a consumer: a stream there and, once it is sent, one at a provider.
 
-    ``kept`` is what is known of the request's body while the call may still be sent (again).
+    ``headers`` and ``kept`` are what is known of the request while it may still be sent (again).
     ``unread`` counts its bytes that were received and that no provider's transport has taken;
     ``repeated`` those that a provider gets again, which are not returned to the window twice.
     """
@@ -108,7 +120,7 @@ class TripleCall(Call):
         self.consumer: Final = consumer
         self.stream_id: Final = stream_id
         self.head: Final = head
-        self.headers: Final = headers
+        self.headers = headers  # as long as they may be sent
         self.is_grpc: Final = head.kind == GRPC
         self.is_named_by_path = False  # the provider is called by the path it has registered
         self.provider: ProviderSide | None = None
@@ -121,7 +133,7 @@ class TripleCall(Call):
         self.is_sent = False  # bytes of it may have left
         self.is_idempotent = False
         self.is_resent = False
-        self.informed = 0  # heads of status 1xx that came
+        self.informed = 0  # heads of status 1xx that were passed on
         self.has_begun = False  # the head of the response is on its way to the consumer
         self.http_status = 200
         self.exception_code = 0
@@ -133,14 +145,24 @@ class TripleCall(Call):
         """The bytes that are kept while the call cannot leave."""
         return self.head.size + self.kept_bytes
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether the provider's transport took all of the request."""
+        return self.is_request_ended and self.unread == 0 and self.repeated == 0
+
     def keep(self, data: bytes) -> None:
         """Remember a piece of the request."""
-        self.kept.append(data)
+        kept = self.kept
+        if kept and len(kept[-1]) + len(data) <= JOINED:
+            kept[-1] += data
+        else:
+            kept.append(data)
         self.kept_bytes += len(data)
 
     def forget(self) -> None:
         """Give up what is kept of the request: it is not sent again."""
         self.may_replay = False
+        self.headers = ()
         self.kept = []
         self.kept_bytes = 0
 

@@ -107,6 +107,11 @@ class HealthDesk(ProviderSide):
     def took(self, call: TripleCall, amount: int) -> None:
         """Answers are a few bytes; there is nobody to hold back."""
 
+    def close(self, now: float) -> None:
+        """End all calls: nobody waits for the end of a process that they would hold up."""
+        for call in [*self._readers, *self._inquiries]:
+            self._settlement.refuse_late(call, now)
+
     # Answers.
 
     def wake(self, service: str) -> None:

@@ -22,10 +22,6 @@ from sidecar.telemetry.counters import Counters
 
 PROTOCOL: Final = "triple"  # the protocol label of the request metrics
 
-# Heads of status 1xx in one answer. No window holds them back, so that a consumer which does not
-# read would have any number of them kept for it.
-MAX_INFORMATIONAL: Final = 32
-
 _OK: Final = b"200"
 
 
@@ -46,15 +42,6 @@ class TripleSettlement(Settlement[TripleCall]):
         self._timer: Final = timer
 
     # Answers of providers.
-
-    def inform(self, call: TripleCall, headers: Headers, now: float) -> None:
-        """Pass on a head of status 1xx."""
-        call.informed += 1
-        if call.informed <= MAX_INFORMATIONAL:
-            call.consumer.inform(call, headers)
-            return
-        why = f"the provider sent more than {MAX_INFORMATIONAL} informational heads"
-        self._fail(call, reply.INTERNAL, reason.BAD_RESPONSE, why, outcome.PROVIDER_ERROR, now)
 
     def begin(self, call: TripleCall, headers: Headers, is_end: bool, now: float) -> None:
         """Pass on the head of a response; with ``is_end`` it is all there is."""
@@ -111,7 +98,7 @@ class TripleSettlement(Settlement[TripleCall]):
 
     def _answered(self, call: TripleCall, result: int, now: float) -> None:
         provider = call.provider
-        if provider is not None and not call.is_request_ended:
+        if provider is not None and not call.is_taken:
             provider.cut(call, codes.NO_ERROR)
         self._end(call, result, now)
 
@@ -230,6 +217,7 @@ class TripleSettlement(Settlement[TripleCall]):
             consumer.begin(call, headers, True)
             return
         consumer.begin(call, headers, False)
+        call.provider = None  # whose window this body has not used
         consumer.body(call, body, True)
 
     def _end(self, call: TripleCall, result: int, now: float) -> None:

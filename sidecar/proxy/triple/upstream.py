@@ -14,7 +14,7 @@ from sidecar.protocol.http2.receiver import Headers, Receiver
 from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
-from sidecar.proxy.triple.exchange import ProviderSide, TripleCall
+from sidecar.proxy.triple.exchange import ProviderSide, TripleCall, keepable
 from sidecar.proxy.triple.extras import outgoing
 from sidecar.proxy.triple.settlement import TripleSettlement
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
@@ -23,6 +23,9 @@ from sidecar.resilience.liveness import ASK, DEAD, Liveness
 log = logging.getLogger(__name__)
 
 PING: Final = b"liveness"
+# Heads of status 1xx that are passed on of one answer: no window holds them back, and a consumer
+# that does not read would have all of them kept. There are seldom more than one.
+MAX_INFORMED: Final = 8
 
 
 @trait
@@ -89,6 +92,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
         self._returned = 0  # bytes of windows, since updates were looked for
         self._unread = 0  # bytes of responses that consumers have not taken
+        self._is_tls = False
         self._is_told = False  # the owner knows that this connection takes no new calls
         self.expires: Final = expires
         self.calls: Final[dict[int, TripleCall]] = {}
@@ -102,6 +106,11 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
             and not self._session.is_leaving
             and len(self.calls) < self._session.max_streams
         )
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the provider takes no further streams here."""
+        return self._session.is_leaving
 
     @property
     def is_clogged(self) -> bool:
@@ -121,6 +130,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start with a connected transport."""
         self.open(transport)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         self._session.start()
         self._register()
 
@@ -128,9 +138,11 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         """Send a call that has its instance; False when no stream can be opened."""
         is_whole = call.is_request_ended and not call.kept and call.request_trailers is None
         manner = self._manner
-        headers = outgoing(call, manner.default_tag, manner.is_authority_own, now)
+        headers = outgoing(call, manner.default_tag, manner.is_authority_own, self._is_tls, now)
         stream_id = self._session.request(headers, is_whole)
         if stream_id == 0:
+            if self._session.is_leaving:  # the ids are used up
+                self._tell()
             return False
         self.last_call = now
         self.calls[stream_id] = call
@@ -176,8 +188,9 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
     def on_informational(self, stream_id: int, headers: Headers) -> None:
         """Take a head of status 1xx."""
         call = self.calls.get(stream_id)
-        if call is not None and not call.is_done:
-            self._settlement.inform(call, headers, self._now)
+        if call is not None and not call.is_done and call.informed < MAX_INFORMED:
+            call.informed += 1
+            call.consumer.inform(call, headers)
 
     def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
         """Take a piece of a response."""
@@ -284,8 +297,9 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
             self._break()
 
     def _write(self) -> None:
+        most = keepable(self._manner.replay, len(self.calls))
         for call in self._unsent:
-            call.depart(self._manner.replay)
+            call.depart(most)
         self._unsent = []
         is_all = write_out(self, self._session)
         for held in self._backlog.settle(is_all):

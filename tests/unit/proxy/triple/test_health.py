@@ -93,9 +93,7 @@ def test_a_check_waits_for_the_list_of_the_usual_version():
     rig.assert_empty()
 
 
-@pytest.mark.parametrize(
-    ("limits", "after"), [({"grpc_timeout": "300m"}, 0.3), ({}, 5.0)]
-)
+@pytest.mark.parametrize(("limits", "after"), [({"grpc_timeout": "300m"}, 0.3), ({}, 5.0)])
 def test_a_check_waits_until_its_deadline_and_not_for_ever(limits, after):
     rig = Rig(services=Services(wait=Duration(5.0)))
     stream = ask(rig, CHECK, SERVICE, **limits)
