@@ -297,7 +297,7 @@ def test_fc_68_a_two_phase_goaway_loses_no_stream():
     assert [stream.status for stream in streams] == [0, 0, 0]
     assert later.status == -1
     assert first.is_closed
-    assert rig.count(CLOSED, "peer") == 1
+    assert rig.count(CLOSED, "left") == 1
     assert rig.count(RETRIES, "refused") == 1
     for each in list(second.streams.values()):
         if not each.closed and each is not again:
@@ -349,7 +349,7 @@ def test_a_connection_that_the_provider_leaves_is_closed_when_its_last_stream_is
     rig.settle()
     assert stream.status == 0
     assert provider.is_closed
-    assert rig.count(CLOSED, "peer") == 1
+    assert rig.count(CLOSED, "left") == 1
     assert rig.links == []
     rig.assert_empty()
 
