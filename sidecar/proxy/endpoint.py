@@ -221,17 +221,18 @@ class Endpoint(Generic[C, L]):
             self.forward(link, call, now)
 
     def connect_failed(self, why: str, now: float) -> None:
-        """Leave the address alone for a while and send the waiting calls elsewhere.
-
-        With other connections nothing is lost: calls that wait for one of them go on waiting.
-        """
+        """Leave the address alone for a while; calls that cannot wait here go elsewhere."""
         self.is_connecting = False
         self.connect_error = why
         self.back_off(now)
-        if self.links:
-            return
-        for call in self._take_parked():
-            self.move(call, now)
+        if not self.may_wait:
+            for call in self._take_parked():
+                self.move(call, now)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether calls may wait here although no further connection can be had."""
+        return False
 
     def back_off(self, now: float) -> None:
         """Choose this address for no call, and try again after a while."""

@@ -131,6 +131,7 @@ class Walk(Generic[C]):
             name = self.other_name(call, decision.reason)
             if name:
                 call.service_name = name
+                call.stats = None  # it is counted under the name that has instances
                 self.route(call, now)
             else:
                 self.settlement.refuse_unroutable(call, decision.reason, now)

@@ -69,6 +69,7 @@ class Downstream(ConsumerSide):
         self._backlog: Final = Backlog(session)
         self._now = clock()
         self._is_greeted = False  # the consumer's settings have come
+        self._is_ping_due = False
         self._is_final = False  # the second GOAWAY is on its way
         self._is_over = False
         self._left_at = 0.0
@@ -254,6 +255,11 @@ class Downstream(ConsumerSide):
                 self._early.append(call)
         if is_all and self._early:
             self._end_early()
+        if is_all and self._is_ping_due:
+            # Not in one write with the GOAWAY: nghttp2 hurries with PINGs, it would overtake it.
+            self._is_ping_due = False
+            self._session.ping(PING)
+            self._register()
 
     def _end_early(self) -> None:
         """Tell consumers to send no more of requests that were answered already.
@@ -288,7 +294,7 @@ class Downstream(ConsumerSide):
         self.is_leaving = True
         self._left_at = self.clock()
         self._session.shutdown_notice()
-        self._session.ping(PING)
+        self._is_ping_due = True
         self._register()
 
     def _finish_leaving(self) -> None:

@@ -69,6 +69,11 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         elif len(self.links) < self._max_connections:
             self.add_connection(now)
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a connection will have a free stream: one that is read from, at least."""
+        return any(not link.is_write_paused for link in self.links)
+
     def _choose(self, now: float) -> Upstream | None:
         best: Upstream | None = None
         for link in self.links:

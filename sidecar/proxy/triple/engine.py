@@ -114,7 +114,7 @@ class TripleEngine(Engine[TripleCall]):
     def check(self, now: float) -> None:
         """Do what time asks for; called about once a second."""
         super().check(now)
-        self._forwarder.desk.check(now)
+        self._forwarder.desk.keep_watched(now)
 
     def refuse_new(self) -> None:
         """Take no new calls; those in flight finish."""

@@ -17,14 +17,11 @@ from sidecar.proxy.pool import Pool
 from sidecar.proxy.triple.downstream import RequestHandler
 from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
 from sidecar.proxy.triple.health import WATCH, HealthDesk
-from sidecar.proxy.triple.paths import Paths
+from sidecar.proxy.triple.paths import Paths, usual_name
 from sidecar.proxy.triple.settlement import TripleSettlement
 from sidecar.proxy.walk import Surroundings, Walk
 from sidecar.resilience.deadlines import Timed
 
-# Providers look a service up under this version when the call names none (Dubbo's
-# TriplePathResolver), so consumers may leave it out.
-USUAL_VERSION: Final = "1.0.0"
 # Every service has it and none registers it.
 REFLECTION: Final = "grpc.reflection."
 NOT_ASKED: Final = -1
@@ -50,7 +47,7 @@ class TripleWalk(Walk[TripleCall]):
         head = call.head
         if token != reason.VERSION_MISMATCH or head.version or not call.is_named_by_path:
             return ""
-        name = ServiceKey(head.interface, USUAL_VERSION, head.group).text
+        name = usual_name(ServiceKey(head.interface, "", head.group))
         return "" if name == call.service_name else name
 
     def limit_ms(self, call: TripleCall, service: str, instance: Instance) -> int:

@@ -1,4 +1,4 @@
-"""Services of paths that do not name them: annotated REST methods, plain gRPC names."""
+"""Services of paths that do not name them, or not wholly: REST methods, names without version."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from collections.abc import Mapping
 from typing import Final, final
 
 from sidecar.model.service import ServiceKey
+
+# Providers look a service up under this version when the call names none (Dubbo's
+# TriplePathResolver), so consumers may leave it out.
+USUAL_VERSION: Final = "1.0.0"
+
+
+def usual_name(key: ServiceKey) -> str:
+    """Return the text of a service that was named without a version, under the usual one."""
+    return ServiceKey(key.interface, USUAL_VERSION, key.group).text
 
 
 @final
