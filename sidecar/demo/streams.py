@@ -12,7 +12,8 @@ from typing import Final, cast, final
 
 from sidecar.demo.wire import INTERFACE, MAX_PAYLOAD, METHOD
 from sidecar.protocol.http2.limits import SessionLimits
-from sidecar.protocol.http2.session import Headers, Session
+from sidecar.protocol.http2.receiver import Headers, Receiver
+from sidecar.protocol.http2.session import Session
 from sidecar.protocol.triple import ending, reply
 
 CHUNK: Final = 64 * 1024
@@ -41,7 +42,7 @@ def text_of(data: bytes) -> str:
     return data[_PREFIX_SIZE + 2 :].decode()
 
 
-class _Peer:
+class _Peer(Receiver):
     """What both ends do not care for."""
 
     def on_informational(self, stream_id: int, headers: Headers) -> None:

@@ -34,7 +34,8 @@ GROUP = "tri-service-group"
 VERSION = "tri-service-version"
 TAG = "dubbo.tag"
 CALL_LIMIT = 60.0
-SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, reflection.SERVICE_NAME, PYTHON_GREETER)
+PLAIN = "org.example.peer.Plain"
+SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, reflection.SERVICE_NAME, PYTHON_GREETER, PLAIN)
 
 LISTENERS = """\
   - {{protocol: triple, address: "unix://{socket}"}}

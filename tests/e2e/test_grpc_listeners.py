@@ -103,7 +103,9 @@ class TestHealth:
     def test_a_watch_tells_when_providers_come_and_go(self, scene):
         request = health_pb2.HealthCheckRequest(service=f"watched/{SERVICE}")
         with connect(scene.sidecar.triple) as channel:
-            watch = health_pb2_grpc.HealthStub(channel).Watch(request, timeout=LIMIT)
+            stub = health_pb2_grpc.HealthStub(channel)
+            assert stub.Check(request, timeout=LIMIT).status == NOT_SERVING
+            watch = stub.Watch(request, timeout=LIMIT)
             assert next(watch).status == NOT_SERVING
             scene.register("watched", scene.grouped("watched", scene.servers["sync"].port))
             assert next(watch).status == SERVING

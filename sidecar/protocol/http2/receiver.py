@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+
+from mypy_extensions import mypyc_attr, trait
 
 # Pseudo-headers first; bytes, repetitions and order as they came.
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-class Receiver(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+@trait
+class Receiver:
     """Hears what a peer sent. Its methods may call the session, but neither feed nor deliver."""
 
     def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:

@@ -10,7 +10,8 @@ from typing import Final, final
 from mypy_extensions import trait
 
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.protocol.http2.receiver import Headers, Receiver
+from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ProviderSide, TripleCall, keepable
@@ -61,7 +62,7 @@ class Manner:
 
 
 @final
-class Upstream(ProviderLink, ProviderSide):
+class Upstream(ProviderLink, ProviderSide, Receiver):
     """The protocol object of one provider connection; ``expires`` is when it has to be replaced."""
 
     def __init__(
@@ -89,6 +90,7 @@ class Upstream(ProviderLink, ProviderSide):
         self._backlog: Final = Backlog(session)
         self._now = liveness.last_read
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
+        self._returned = 0  # bytes of windows, since updates were looked for
         self._unread = 0  # bytes of responses that consumers have not taken
         self._is_tls = False
         self._is_told = False  # the owner knows that this connection takes no new calls
@@ -268,9 +270,13 @@ class Upstream(ProviderLink, ProviderSide):
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the response that the consumer took."""
         self._unread -= amount
-        self._session.acknowledge(call.upstream_id, amount)
-        if not self.is_registered and self._session.has_output:
-            self._register()
+        session = self._session
+        session.acknowledge(call.upstream_id, amount)
+        self._returned += amount
+        if self._returned >= session.window_step and not self.is_registered:
+            self._returned = 0
+            if session.has_output:
+                self._register()
 
     # Writing and ending.
 
@@ -296,8 +302,8 @@ class Upstream(ProviderLink, ProviderSide):
             call.depart(most)
         self._unsent = []
         is_all = write_out(self, self._session)
-        for call, taken in self._backlog.settle(is_all):
-            call.taken(taken)
+        for held in self._backlog.settle(is_all):
+            held.call.taken(held.taken)
 
     def resume_writing(self) -> None:
         """Write again; the transport calls it when its buffer is empty enough."""
