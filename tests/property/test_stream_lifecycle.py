@@ -16,10 +16,12 @@ from tests.fixtures.triple_rig import Rig
 
 PORTS = (20880, 20881, 20882)
 GRPC, JSON = "application/grpc", "application/json"
+PATH = "/com.x.Demo/hi"
 HEALTH = "/grpc.health.v1.Health/"
 BROKEN = (4).to_bytes(3, "big") + b"\x08" + bytes(5) + bytes(4)  # a window that grows by nothing
 SIZES = st.sampled_from([0, 1, 1000, 30_000, 90_000])
 picks = st.integers(0, 50)
+moves = st.sampled_from([True, True, False])  # whether everything moves before the next step
 
 
 class Asked:
@@ -64,6 +66,9 @@ class Streams(RuleBasedStateMachine):
         self.providers: list[ProviderEnd] = []
         self.asked: list[Asked] = []
         self.new_consumer(0, True)
+        for number in range(12):
+            self.ask(0, PATH, (GRPC, JSON)[number % 2], "", 1000, number % 3 == 0, True)
+            self.connect(-1, 0, number % 2 == 0, number % 4 != 3)
 
     def some(self, ends, pick):
         alive = [end for end in ends if not (end.is_lost or end.is_closed)]
@@ -78,13 +83,14 @@ class Streams(RuleBasedStateMachine):
 
     @rule(
         pick=picks,
-        path=st.sampled_from(["/com.x.Demo/hi"] * 4 + [HEALTH + "Watch", HEALTH + "Check", "/a/b"]),
+        path=st.sampled_from([PATH] * 4 + [HEALTH + "Watch", HEALTH + "Check", "/a/b"]),
         kind=st.sampled_from([GRPC, GRPC, GRPC, JSON]),
         timeout=st.sampled_from(["", "", "50m", "1S"]),
         size=SIZES,
         end=st.booleans(),
+        move=moves,
     )
-    def ask(self, pick, path, kind, timeout, size, end):
+    def ask(self, pick, path, kind, timeout, size, end, move):
         consumer = self.some(self.consumers, pick)
         if consumer is None or not consumer.connection.can_send_request:
             return
@@ -93,9 +99,10 @@ class Streams(RuleBasedStateMachine):
         body = b"x" * size
         stream = consumer.ask(path, body, end, kind, number=number, **fields)
         self.asked.append(Asked(consumer, stream, body, end))
+        self.move(move)
 
-    @rule(pick=picks, size=SIZES, end=st.booleans(), letter=st.sampled_from(b"ab"))
-    def send_more(self, pick, size, end, letter):
+    @rule(pick=picks, size=SIZES, end=st.booleans(), letter=st.sampled_from(b"ab"), move=moves)
+    def send_more(self, pick, size, end, letter, move):
         if not self.asked:
             return
         asked = self.asked[pick % len(self.asked)]
@@ -104,13 +111,15 @@ class Streams(RuleBasedStateMachine):
             asked.consumer.data(asked.stream, body, end)
             asked.body += body
             asked.is_ended |= end
+        self.move(move)
 
-    @rule(pick=picks)
-    def give_up(self, pick):
+    @rule(pick=picks, move=moves)
+    def give_up(self, pick, move):
         if self.asked:
             asked = self.asked[pick % len(self.asked)]
             with contextlib.suppress(ngh2.NGH2Error):
                 asked.consumer.reset(asked.stream)
+        self.move(move)
 
     @rule(
         max_streams=st.sampled_from([-1, -1, 1, 3]),
@@ -133,8 +142,9 @@ class Streams(RuleBasedStateMachine):
         size=SIZES,
         end=st.booleans(),
         code=st.sampled_from([0, 2, 7, 8]),
+        move=moves,
     )
-    def reply(self, pick, which, what, size, end, code):
+    def reply(self, pick, which, what, size, end, code, move):
         provider = self.some(self.providers, pick)
         if provider is None:
             return
@@ -157,6 +167,7 @@ class Streams(RuleBasedStateMachine):
                 provider.inform(stream, [(b":status", b"103")])
             else:
                 provider.head(stream, [(b":status", b"503")], end)
+        self.move(move)
 
     @rule(pick=picks, last=st.sampled_from([0, 1, 3, (1 << 31) - 1]))
     def goaway(self, pick, last):
@@ -203,6 +214,10 @@ class Streams(RuleBasedStateMachine):
     @rule()
     def move_all(self):
         self.rig.settle()
+
+    def move(self, move):
+        if move:
+            self.rig.settle()
 
     @rule()
     def turn(self):
