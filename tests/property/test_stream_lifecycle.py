@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 
 import ngh2
 from hypothesis import settings
@@ -22,6 +23,17 @@ BROKEN = (4).to_bytes(3, "big") + b"\x08" + bytes(5) + bytes(4)  # a window that
 SIZES = st.sampled_from([0, 1, 1000, 30_000, 90_000])
 picks = st.integers(0, 50)
 moves = st.sampled_from([True, True, False])  # whether everything moves before the next step
+
+
+class Defects(logging.Handler):
+    """Keeps what is only logged, since a defect must cost one connection at most."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(self.format(record))
 
 
 class Asked:
@@ -57,10 +69,11 @@ class Streams(RuleBasedStateMachine):
                 connections=connections[0],
                 max_connections=connections[1],
                 max_age=Duration(max_age),
-                idle_close=Duration(5.0),
             ),
         )
         self.connection_window = connection_window
+        self.defects = Defects()
+        logging.getLogger("sidecar").addHandler(self.defects)
         self.rig.publish(*PORTS)
         self.consumers: list[ConsumerEnd] = []
         self.providers: list[ProviderEnd] = []
@@ -241,6 +254,8 @@ class Streams(RuleBasedStateMachine):
             end.reads = True
         for _ in range(3):  # what the transports held, what waited here, what it led to
             self.finish()
+        logging.getLogger("sidecar").removeHandler(self.defects)
+        assert self.defects.found == []
         self.check_bodies()
         self.check_nothing_is_left()
 
