@@ -143,7 +143,7 @@ def test_a_stream_that_is_refused_everywhere_is_unavailable():
         for each in provider.requests():
             provider.reset(each, REFUSED_STREAM)
     assert stream.status == 14
-    assert rig.outcomes() == {"connect_error": 1}
+    assert rig.outcomes() == {"provider_error": 1}
     rig.assert_empty()
 
 
