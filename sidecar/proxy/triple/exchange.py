@@ -146,7 +146,7 @@ class TripleCall(Call):
     @property
     def held_bytes(self) -> int:
         """The bytes that are kept while the call cannot leave."""
-        return self.kept_bytes
+        return self.head.size + self.kept_bytes
 
     @property
     def is_taken(self) -> bool:

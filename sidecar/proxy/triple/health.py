@@ -107,19 +107,12 @@ class HealthDesk(ProviderSide):
     def took(self, call: TripleCall, amount: int) -> None:
         """Answers are a few bytes; there is nobody to hold back."""
 
-    def close(self, now: float) -> None:
-        """End all calls: nobody waits for the end of a process that they would hold up."""
-        for call in [*self._readers, *self._inquiries]:
-            self._settlement.refuse_late(call, now)
-
     # Answers.
 
     def wake(self, service: str) -> None:
         """Tell those who wait for a service how it is now."""
         for call in list(self._waiting.get(service, ())):
-            inquiry = self._inquiries.get(call)
-            if inquiry is not None:
-                self._tell(call, inquiry)
+            self._tell(call, self._inquiries[call])
 
     def keep_watched(self, now: float) -> None:
         """Have the services that somebody asks about stay watched, although nobody calls them."""
@@ -129,6 +122,11 @@ class HealthDesk(ProviderSide):
             service = surroundings.directory.find(name)
             if service is not None:
                 service.last_used = now_ms
+
+    def close(self, now: float) -> None:
+        """End all calls: watchers would hold up the end of the process for nothing."""
+        for call in [*self._readers, *self._inquiries]:
+            self._settlement.refuse_late(call, now)
 
     def _ask(self, call: TripleCall, text: str) -> None:
         del self._readers[call]

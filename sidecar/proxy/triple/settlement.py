@@ -215,6 +215,7 @@ class TripleSettlement(Settlement[TripleCall]):
                 consumer.cut(call, codes.INTERNAL_ERROR)
             return
         call.has_begun = True
+        call.provider = None  # no window of it is returned for bytes that are not its own
         if call.is_grpc:
             consumer.begin(call, reply.trailers_only(call.head, status, text), True)
             return

@@ -377,7 +377,9 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         if self.is_closing:
             return
         word = self._session.broken
-        if word != CLOSED:
+        if word == CLOSED:
+            self.closed_because = "left"
+        else:
             self.closed_because = word
             log.warning("the connection to %s is given up: %s", self._address, word)
         farewell = self._session.farewell()
