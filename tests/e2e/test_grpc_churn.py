@@ -51,6 +51,8 @@ def test_a_server_that_dies_ends_its_calls_as_unavailable(scene, route, kind):
         assert bodies([next(waiting)]) == [1]
         begin = time.monotonic()
         server.kill()
+        with pytest.raises(grpc.RpcError):
+            list(waiting)  # the status comes after the messages, read or not
         assert waiting.code() == grpc.StatusCode.UNAVAILABLE
         assert asking.code() == grpc.StatusCode.UNAVAILABLE
         requests.close()
