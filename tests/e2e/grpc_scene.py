@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
-from grpc_reflection.v1alpha import reflection
 
 from tests.e2e.certificates import Certificates
 from tests.e2e.dubbo_python import SERVICE as PYTHON_GREETER
@@ -35,7 +34,7 @@ VERSION = "tri-service-version"
 TAG = "dubbo.tag"
 CALL_LIMIT = 60.0
 PLAIN = "org.example.peer.Plain"
-SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, reflection.SERVICE_NAME, PYTHON_GREETER, PLAIN)
+SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, PYTHON_GREETER, PLAIN)
 
 LISTENERS = """\
   - {{protocol: triple, address: "unix://{socket}"}}
@@ -89,11 +88,7 @@ class Scene:
         self.launch("tls", "sync", *pair)
         sync, aio, tls = (self.servers[name].port for name in ("sync", "aio", "tls"))
         self._providers |= {
-            "": [
-                provider(sync),
-                provider(sync, UNIMPLEMENTED_SERVICE),
-                provider(sync, reflection.SERVICE_NAME),
-            ],
+            "": [provider(sync), provider(sync, UNIMPLEMENTED_SERVICE)],
             "sync": self.grouped("sync", sync),
             "aio": self.grouped("aio", aio),
             "tls": [provider(tls, query="group=tls&ssl-enabled=true")],

@@ -100,6 +100,11 @@ class SidecarProcess:
         return f"127.0.0.1:{self.triple_port}"
 
     @property
+    def ports(self) -> dict[str, int]:
+        """What another sidecar needs to take its place."""
+        return {"port": self.port, "triple_port": self.triple_port}
+
+    @property
     def triple_url(self) -> str:
         """The direct URL for Triple consumers."""
         return f"tri://{self.triple}"

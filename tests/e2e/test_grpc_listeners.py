@@ -72,6 +72,8 @@ class TestHealth:
     @pytest.fixture
     def stub(self, scene, route):
         with connect(scene.target(route, "sync")) as channel:
+            # A watch of the sidecar begins with SERVICE_UNKNOWN when it came before the registry.
+            Stub(channel).call("EmptyCall", Empty(), timeout=LIMIT)
             yield health_pb2_grpc.HealthStub(channel)
 
     @pytest.mark.parametrize("service", ["", SERVICE])
@@ -121,7 +123,9 @@ class TestHealth:
 
 class TestReflection:
     def test_services_and_messages(self, scene, route):
+        """The first service with an instance describes itself; here that is the test service."""
         with connect(scene.target(route, "sync")) as channel:
+            Stub(channel).call("EmptyCall", Empty(), timeout=LIMIT)
             database = ProtoReflectionDescriptorDatabase(channel)
             assert SERVICE in database.get_services()
             service = DescriptorPool(database).FindServiceByName(SERVICE)

@@ -75,7 +75,6 @@ class Downstream(ConsumerSide, Receiver):
         self._is_greeted = False  # the consumer's settings have come
         self._is_ping_due = False
         self._is_final = False  # the second GOAWAY is on its way
-        self._is_over = False
         self._is_lingering = False
         self._left_at = 0.0
         self._active_at = self._now
@@ -154,7 +153,6 @@ class Downstream(ConsumerSide, Receiver):
             self._handler.cancelled(call, self._now)
         if unwritten and call.provider is not None:
             call.provider.took(call, unwritten)
-        self._end_when_over()
 
     def on_goaway(self, last_stream_id: int, code: int) -> None:
         """Open streams go on; the consumer closes when it has all answers."""
@@ -248,17 +246,16 @@ class Downstream(ConsumerSide, Receiver):
         if self.is_giving_way:
             self.is_giving_way = False
             self.resume_reading()
-        if not self.is_write_paused:
-            self._write()
+        is_all = not self.is_write_paused and self._write()
         session = self._session
         session.deliver(self._now, self)
         if session.broken:
             self._break()
-        elif self._is_over:
-            self._is_over = False
-            self.close()
+        elif is_all:
+            self._follow_up()
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """Write; tell whether nothing is left that could be written."""
         is_all = write_out(self, self._session)
         for held in self._backlog.settle(is_all):
             call = held.call
@@ -266,9 +263,13 @@ class Downstream(ConsumerSide, Receiver):
                 call.provider.took(call, held.taken)
             if call.is_done and not call.is_request_ended:
                 self._early.append(call)
-        if is_all and self._early:
+        return is_all
+
+    def _follow_up(self) -> None:
+        """Say what must not leave before all else has."""
+        if self._early:
             self._end_early()
-        if is_all and self._is_ping_due:
+        if self._is_ping_due:
             # Not in one write with the GOAWAY: nghttp2 hurries with PINGs, it would overtake it.
             self._is_ping_due = False
             self._session.ping(PING)
@@ -314,15 +315,9 @@ class Downstream(ConsumerSide, Receiver):
         if not self.is_unfinished:
             return
         self._is_final = True
+        # When its last stream is over the session is ``closed``, which ends the connection.
         self._session.goaway(codes.NO_ERROR)
         self._register()
-        self._end_when_over()
-
-    def _end_when_over(self) -> None:
-        """Have the connection closed by the next write, once its last stream is over."""
-        if self._is_final and not self.calls and not self.is_closed:
-            self._is_over = True
-            self._register()
 
     def check(self, now: float, stall: float) -> None:
         """Do what time asks for; called now and then."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sidecar.model import protocol
 from sidecar.model.instance import Instance
+from sidecar.protocol.http1.session import ServerSession
 from sidecar.protocol.http2.limits import SessionLimits
 from sidecar.protocol.http2.session import Session
 from sidecar.proxy.connector import Connector
@@ -18,6 +19,7 @@ from sidecar.proxy.triple.downstream import Downstream, Patience
 from sidecar.proxy.triple.endpoint import TripleEndpoint
 from sidecar.proxy.triple.exchange import TripleCall
 from sidecar.proxy.triple.forwarder import Forwarder
+from sidecar.proxy.triple.http1 import Http1Downstream
 from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.settlement import PROTOCOL, TripleSettlement
 from sidecar.proxy.triple.upstream import Manner, Upstream
@@ -99,6 +101,18 @@ class TripleEngine(Engine[TripleCall]):
         )  # fmt: skip
         self.consumers.add(downstream)
         # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
+        return downstream  # type: ignore[return-value]
+
+    def admit_http1(self, listener: Listener) -> asyncio.BaseProtocol:
+        """Return the protocol object of a consumer that speaks HTTP/1.1."""
+        tools = self._tools
+        scheme = b"http" if listener.tls is None else b"https"
+        downstream = Http1Downstream(
+            self._forwarder, tools.queue, tools.clock, ServerSession(self._limits, scheme),
+            self._patience, Paths(listener.paths, listener.default_service),
+            int(tools.settings.http2.stream_window),
+        )  # fmt: skip
+        self.consumers.add(downstream)
         return downstream  # type: ignore[return-value]
 
     def wake(self, service: str, now: float) -> None:

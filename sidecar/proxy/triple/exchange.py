@@ -13,6 +13,7 @@ from mypy_extensions import trait
 
 from sidecar.protocol.http2.session import Headers
 from sidecar.protocol.triple.head import GRPC, TripleHead
+from sidecar.protocol.triple.message import FirstMessage
 from sidecar.proxy.call import Call
 from sidecar.proxy.consumer import ConsumerLink
 from sidecar.proxy.link import FlushQueue
@@ -131,6 +132,8 @@ class TripleCall(Call):
         self.request_trailers: Headers | None = None
         self.is_request_ended = is_ended
         self.is_sent = False  # bytes of it may have left
+        self.first: FirstMessage | None = None
+        self.is_apart = False  # the first message left in frames of its own, as far as it must
         self.is_idempotent = False
         self.is_resent = False
         self.informed = 0  # heads of status 1xx that were passed on
@@ -143,7 +146,7 @@ class TripleCall(Call):
     @property
     def held_bytes(self) -> int:
         """The bytes that are kept while the call cannot leave."""
-        return self.kept_bytes
+        return self.head.size + self.kept_bytes
 
     @property
     def is_taken(self) -> bool:

@@ -112,9 +112,7 @@ class HealthDesk(ProviderSide):
     def wake(self, service: str) -> None:
         """Tell those who wait for a service how it is now."""
         for call in list(self._waiting.get(service, ())):
-            inquiry = self._inquiries.get(call)
-            if inquiry is not None:
-                self._tell(call, inquiry)
+            self._tell(call, self._inquiries[call])
 
     def keep_watched(self, now: float) -> None:
         """Have the services that somebody asks about stay watched, although nobody calls them."""

@@ -49,10 +49,7 @@ class TripleSettlement(Settlement[TripleCall]):
         if not headers or headers[0][1] != _OK:
             call.http_status = ending.http_status(headers)
         if not call.is_grpc:
-            call.has_begun = True
-            call.consumer.begin(call, headers, is_end)
-            if is_end:
-                self._answered(call, ending.outcome_of_http(call.http_status), now)
+            self._begin_http(call, headers, is_end, now)
             return
         if call.http_status != 200 and not (is_end and _has_status(headers)):
             status = reply.grpc_status_of_http(call.http_status)
@@ -71,6 +68,15 @@ class TripleSettlement(Settlement[TripleCall]):
         call.has_begun = True
         call.consumer.begin(call, headers, True)
         self._answered(call, ending.outcome_of(status, call.exception_code), now)
+
+    def _begin_http(self, call: TripleCall, headers: Headers, is_end: bool, now: float) -> None:
+        call.has_begun = True
+        if call.head.http_method == "HEAD" and not is_end:
+            is_end = True  # has no body by definition, but Dubbo 3.3 sends one
+            self._want_no_more(call)
+        call.consumer.begin(call, headers, is_end)
+        if is_end:
+            self._answered(call, ending.outcome_of_http(call.http_status), now)
 
     def body(self, call: TripleCall, data: bytes, is_end: bool, now: float) -> None:
         """Pass on a piece of a response."""
@@ -209,6 +215,7 @@ class TripleSettlement(Settlement[TripleCall]):
                 consumer.cut(call, codes.INTERNAL_ERROR)
             return
         call.has_begun = True
+        call.provider = None  # no window of it is returned for bytes that are not its own
         if call.is_grpc:
             consumer.begin(call, reply.trailers_only(call.head, status, text), True)
             return

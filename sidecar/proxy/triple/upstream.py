@@ -12,6 +12,7 @@ from mypy_extensions import trait
 from sidecar.protocol.http2 import codes
 from sidecar.protocol.http2.receiver import Headers, Receiver
 from sidecar.protocol.http2.session import CLOSED, Session
+from sidecar.protocol.triple.message import FirstMessage
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ProviderSide, TripleCall, keepable
@@ -148,6 +149,8 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self.calls[stream_id] = call
         call.provider = self
         call.upstream_id = stream_id
+        call.first = None
+        call.is_apart = not call.is_grpc
         self._unsent.append(call)
         if not is_whole:
             self._send_kept(call)
@@ -249,6 +252,33 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
 
     def body(self, call: TripleCall, data: bytes, is_end: bool) -> None:
         """Pass on a piece of the request."""
+        if data and not call.is_apart:
+            data = self._set_apart(call, data, is_end)
+        self._give(call, data, is_end)
+
+    def _set_apart(self, call: TripleCall, data: bytes, is_end: bool) -> bytes:
+        """Have the first message end with a frame; return what is still to be queued.
+
+        Java providers of 3.3 read it with a decoder of its own, and lose the part of a message that
+        comes behind it in the same frame. Consumers in Java send whole messages in large frames.
+        """
+        first = call.first
+        if first is None:
+            if is_end:
+                call.is_apart = True
+                return data
+            first = call.first = FirstMessage()
+        size = 0 if first.is_over else first.measure(data)
+        if size == len(data):
+            return data
+        call.is_apart = True
+        if size:
+            self._give(call, data[:size], False)
+        if not self.is_write_paused:
+            self._write()
+        return data[size:]
+
+    def _give(self, call: TripleCall, data: bytes, is_end: bool) -> None:
         size = len(data)
         if self._session.data(call.upstream_id, data, is_end):
             if size:
@@ -347,7 +377,9 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         if self.is_closing:
             return
         word = self._session.broken
-        if word != CLOSED:
+        if word == CLOSED:
+            self.closed_because = "left"
+        else:
             self.closed_because = word
             log.warning("the connection to %s is given up: %s", self._address, word)
         farewell = self._session.farewell()

@@ -11,7 +11,7 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.demo.consumer import Consumer
+from sidecar.demo.consumer import DubboConsumer
 from sidecar.demo.stage import python, same_package
 from sidecar.demo.wire import INTERFACE, METHOD
 from sidecar.protocol.hessian.write import write_map, write_string
@@ -71,7 +71,7 @@ def configuration(providers):
 
 
 async def call(program, count=1, tag=""):
-    consumer = Consumer("127.0.0.1", program.port)
+    consumer = DubboConsumer("127.0.0.1", program.port)
     tally = await consumer.call(count, tag)
     await consumer.close()
     return tally
@@ -233,7 +233,7 @@ class SteadyCaller:
         self.failures = []
 
     async def run(self, seconds):
-        consumer = Consumer("127.0.0.1", self.port)
+        consumer = DubboConsumer("127.0.0.1", self.port)
         end = time.monotonic() + seconds
         try:
             while time.monotonic() < end:

@@ -51,11 +51,12 @@ async def is_ended(world: Any, consumer: Consumer, word: str, *codes: int) -> No
 
 
 # Errors of the connection. Stream 1 is a call under way, stream 3 one that was answered.
-PROTOCOL, FLOW, CLOSED, SIZE = (
+PROTOCOL, FLOW, CLOSED, SIZE, TABLE = (
     codes.PROTOCOL_ERROR,
     codes.FLOW_CONTROL_ERROR,
     codes.STREAM_CLOSED,
     codes.FRAME_SIZE_ERROR,
+    codes.COMPRESSION_ERROR,
 )
 ERRORS: dict[str, tuple[bytes, int]] = {
     "data of the connection": (frame(frames.DATA, 0, 0, b"x"), PROTOCOL),
@@ -87,8 +88,8 @@ ERRORS: dict[str, tuple[bytes, int]] = {
     "a short window": (frame(frames.WINDOW_UPDATE, 0, 1, bytes(3)), SIZE),
     "a frame too large": (frame(frames.DATA, 0, 1, bytes(16_385)), SIZE),
     "more padding than frame": (frame(frames.DATA, frames.PADDED, 1, b"\xff"), PROTOCOL),
-    "headers that cannot be decoded": (frame(frames.HEADERS, 4, 5, b"\xff" * 9), codes.COMPRESSION_ERROR),
-    "a table that was never allowed": (frame(frames.HEADERS, 4, 5, b"\x3f\xff\xff\x7f"), codes.COMPRESSION_ERROR),
+    "headers that cannot be decoded": (frame(frames.HEADERS, 4, 5, b"\xff" * 9), TABLE),
+    "a table that was never allowed": (frame(frames.HEADERS, 4, 5, b"\x3f\xff\xff\x7f"), TABLE),
     "data after the end": (frame(frames.DATA, 0, 3, b"x"), CLOSED),
     "headers after the end": (open_call(3), CLOSED),
 }  # fmt: skip

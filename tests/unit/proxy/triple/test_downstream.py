@@ -16,6 +16,7 @@ from tests.fixtures.http2_peers import (
     HEADERS,
     PING,
     PREFACE,
+    RST_STREAM,
     SETTINGS,
     frame,
 )
@@ -137,6 +138,7 @@ def test_streams_that_nobody_knows_owe_nothing():
     consumer.protocol.on_data(99, b"xyz", False)
     consumer.protocol.on_trailers(99, [])
     consumer.protocol.on_informational(99, [])
+    consumer.protocol.on_closed(99, 0)
     rig.assert_empty()
 
 
@@ -307,6 +309,27 @@ def test_a_consumer_that_answers_no_ping_gets_the_second_goaway_after_a_second()
     assert consumer.is_closed
 
 
+@pytest.mark.parametrize("ended_by", ["answer", "cancellation", "deadline"])
+def test_a_connection_in_its_last_phase_ends_with_its_last_stream(ended_by):
+    rig, consumer, (provider,) = connected(20880)
+    consumer.hangs_up = False
+    stream = consumer.ask(grpc_timeout="3S", end=False)
+    rig.settle()
+    consumer.protocol.leave()
+    rig.settle()
+    assert len(consumer.goaways) == 2
+    assert not consumer.is_closed
+    if ended_by == "answer":
+        provider.answer(provider.request())
+    elif ended_by == "cancellation":
+        consumer.reset(stream)
+    else:
+        rig.advance(3.1)
+    rig.settle()
+    assert consumer.is_closed
+    rig.assert_empty()
+
+
 def test_a_consumer_without_streams_is_gone_after_both_steps():
     rig, consumer, _ = connected(20880)
     consumer.protocol.leave()
@@ -372,5 +395,59 @@ def test_the_last_words_are_written_although_the_transport_is_full():
     rig.settle()
     assert consumer.goaways == [(stream.id, 11)]
     assert rig.count(CLOSED, "limit") == 1, "more answers to PINGs than it ever reads"
+    assert rig.outcomes() == {"ok": 1}
+    rig.assert_empty()
+
+
+def test_what_comes_for_a_consumer_that_broke_the_rules_is_dropped():
+    rig, consumer, (provider,) = connected(20880)
+    consumer.connection.set_local_window_size(1 << 20)
+    first, second = consumer.ask(), consumer.ask()
+    rig.settle()
+    one, two = provider.requests()
+    provider.head(two)
+    rig.settle()
+    consumer.transport.is_stuck = True
+    provider.answer(one, b"x" * 200_000)
+    rig.settle()
+    consumer.raw(frame(6, 0, 3, b"12345678"))
+    consumer.push()
+    provider.data(two, b"y" * 1000)
+    rig.settle()
+    assert rig.links[0]._unread < 200_000
+    consumer.transport.is_stuck = False
+    rig.settle()
+    assert consumer.is_closed
+    assert (first.is_ended, second.body) == (False, b"")
+    rig.assert_empty()
+
+
+def test_an_early_answer_whose_consumer_gives_up_is_reset_once():
+    rig, consumer, (provider,) = connected(20880)
+    consumer.reads = False
+    stream = consumer.ask(end=False, grpc_timeout="100m")
+    rig.settle()
+    request = provider.request()
+    provider.head(request)
+    provider.data(request, b"x" * 100_000)
+    rig.settle()
+    rig.advance(0.2)
+    assert stream.reset == 8
+    assert [kind for kind, _, _ in consumer.frames_of(stream)].count(RST_STREAM) == 1
+    rig.assert_empty()
+
+
+def test_an_early_answer_that_is_cancelled_is_not_reset():
+    rig, consumer, (provider,) = connected(20880)
+    stream = consumer.ask(end=False)
+    rig.settle()
+    consumer.transport.is_stuck = True
+    provider.answer(provider.request(), b"x" * 65_535)
+    rig.settle()
+    consumer.reset(stream)
+    rig.settle()
+    consumer.transport.is_stuck = False
+    rig.settle()
+    assert RST_STREAM not in [kind for kind, _, _ in consumer.frames_of(stream)]
     assert rig.outcomes() == {"ok": 1}
     rig.assert_empty()

@@ -351,6 +351,27 @@ def test_a_connection_is_never_old_without_a_limit():
     assert not provider.is_closed
 
 
+def test_a_connection_that_the_provider_leaves_at_once_is_not_in_use():
+    rig, consumer = alone()
+    stream = consumer.ask()
+    rig.settle()
+    provider = rig.open(greets=False)
+    provider.goaway(0)
+    rig.settle()
+    assert provider.is_closed
+    answer_all(rig, rig.open())
+    assert stream.status == 0
+
+
+def test_word_of_a_connection_that_is_not_in_use_changes_nothing():
+    rig, _, (provider,) = connected(20880)
+    link = provider.protocol
+    provider.lose()
+    endpoint(rig).leaving(link, rig.loop.now)
+    endpoint(rig).lost(link, rig.loop.now)
+    assert rig.links == []
+
+
 def test_a_leaving_connection_is_kept_alive_and_given_up_when_it_is_dead():
     rig, consumer, (provider,) = connected(20880)
     stream = consumer.ask()

@@ -192,6 +192,44 @@ def test_fc_71_a_reply_larger_than_all_windows_comes_through():
     rig.assert_empty()
 
 
+@pytest.mark.parametrize("size", [3_000_000, 20_000_000])
+def test_a_request_larger_than_all_windows_comes_through(size):
+    rig, consumer, (provider,) = connected(20880)
+    asked = consumer.ask(body=b"r" * size)
+    rig.settle()
+    stream = provider.request()
+    assert (len(stream.body), stream.is_ended) == (size, True)
+    provider.answer(stream)
+    rig.settle()
+    assert asked.status == 0
+    rig.assert_empty()
+
+
+def test_window_is_returned_for_bytes_of_streams_that_have_ended_meanwhile():
+    rig, consumer, (provider,) = connected(20880)
+    for each in range(2):
+        consumer.ask(end=False)
+        rig.settle()
+        (call,) = consumer.protocol.calls.values()
+        request = provider.request()
+        provider.answer(request)
+        rig.settle()
+        sender, taker = rig.ledgers if each else rig.ledgers[::-1]
+        stream_id = call.stream_id if each else call.upstream_id
+        sender.heard[stream_id] += 3
+        if each:
+            call.is_done = False
+            call.unread = 3
+            provider.protocol.body(call, b"xyz", False)
+            assert call.unread == 0
+        else:
+            provider.protocol._unread += 3
+            consumer.protocol.body(call, b"xyz", False)
+        assert sender.owed == 0
+        assert taker.owed == 0
+    rig.assert_empty()
+
+
 # Kept to be sent again
 
 

@@ -345,6 +345,15 @@ def test_a_call_cancelled_in_the_turn_it_came_in_never_reaches_the_provider():
     rig.assert_empty()
 
 
+def test_a_call_that_is_over_is_not_cancelled():
+    rig, consumer, _, provider, request = asked()
+    (call,) = consumer.protocol.calls.values()
+    provider.answer(request)
+    rig.settle()
+    rig.engine._forwarder.cancelled(call, rig.loop.now)
+    assert rig.outcomes() == {"ok": 1}
+
+
 # Early answers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.proxy.link import LARGE_READ
-from sidecar.settings.schema import Http2, ServiceOverride, Services, Upstream
+from sidecar.settings.schema import Http2, Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.http2_peers import GOAWAY, PING, frame
 from tests.fixtures.triple_rig import SERVICE, Rig, connected
@@ -297,7 +297,7 @@ def test_fc_68_a_two_phase_goaway_loses_no_stream():
     assert [stream.status for stream in streams] == [0, 0, 0]
     assert later.status == -1
     assert first.is_closed
-    assert rig.count(CLOSED, "peer") == 1
+    assert rig.count(CLOSED, "left") == 1
     assert rig.count(RETRIES, "refused") == 1
     for each in list(second.streams.values()):
         if not each.closed and each is not again:
@@ -349,7 +349,7 @@ def test_a_connection_that_the_provider_leaves_is_closed_when_its_last_stream_is
     rig.settle()
     assert stream.status == 0
     assert provider.is_closed
-    assert rig.count(CLOSED, "peer") == 1
+    assert rig.count(CLOSED, "left") == 1
     assert rig.links == []
     rig.assert_empty()
 
@@ -390,6 +390,74 @@ def test_a_refused_stream_of_a_connection_that_is_just_breaking_is_not_lost():
     second.answer(second.request())
     rig.settle()
     assert stream.status == 0
+    rig.assert_empty()
+
+
+def test_streams_that_nobody_knows_owe_nothing():
+    rig, _, (provider,) = connected(20880)
+    rig.ledgers[1].heard[99] += 3
+    provider.protocol.on_headers(99, [], False)
+    provider.protocol.on_informational(99, [])
+    provider.protocol.on_data(99, b"xyz", False)
+    provider.protocol.on_trailers(99, [])
+    provider.protocol.on_closed(99, 0)
+    rig.assert_empty()
+
+
+def test_what_follows_an_answer_that_is_none_is_dropped():
+    rig, _, stream, provider, request = sent(20880)
+    provider.head(request, ((b":status", b"503"),))
+    provider.data(request, b"x")
+    provider.trailers(request, [(b"grpc-status", b"0")])
+    rig.settle()
+    assert stream.status == 14
+    rig.assert_empty()
+
+
+def test_what_a_consumer_sends_to_a_provider_that_broke_the_rules_is_dropped():
+    rig, consumer, stream, provider, _ = sent(20880, body=b"x" * 300_000, end=False)
+    provider.transport.is_stuck = True
+    consumer.data(stream, b"x" * 300_000)
+    rig.settle()
+    provider.raw(frame(PING, 0, 3, b"12345678"))
+    provider.push()
+    consumer.data(stream, b"y" * 1000)
+    consumer.push()
+    provider.transport.is_stuck = False
+    rig.settle()
+    assert provider.is_closed
+    assert stream.status == 14
+    rig.assert_empty()
+
+
+def test_a_call_that_meets_a_connection_which_is_breaking_waits_for_the_next():
+    rig, consumer, (provider,) = connected(20880)
+    provider.raw(frame(PING, 0, 3, b"12345678"))
+    provider.push()
+    stream = consumer.ask(body=b"x")
+    rig.settle()
+    second = rig.open()
+    assert second.request().body == b"x"
+    assert stream.status == -1
+
+
+def test_a_waiting_call_that_meets_a_breaking_connection_and_is_too_large_to_wait_is_refused():
+    rig, consumer, (provider,) = connected(
+        20880, upstream=Upstream(max_connections=1), limits=Limits(upstream_buffer=Size(100))
+    )
+    provider.connection.update_settings({3: 1})
+    rig.settle()
+    consumer.ask()
+    rig.settle()
+    waits = consumer.ask(end=False)
+    rig.settle()
+    consumer.data(waits, b"x" * 600)
+    rig.settle()
+    assert rig.pool.endpoints["127.0.0.1:20880"].parked == 1
+    provider.answer(provider.request())
+    provider.raw(provider.connection.data_to_send() + frame(PING, 0, 3, b"12345678"))
+    rig.settle()
+    assert waits.status == 8
     rig.assert_empty()
 
 
