@@ -331,7 +331,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         for call in self._unsent:
             call.depart(most)
         self._unsent = []
-        is_all = write_out(self, self._session)
+        is_all = write_out(self, self._session, self._backlog.held)
         for held in self._backlog.settle(is_all):
             held.call.taken(held.taken)
 
