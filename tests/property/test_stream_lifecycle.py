@@ -79,8 +79,9 @@ class Streams(RuleBasedStateMachine):
         self.providers: list[ProviderEnd] = []
         self.asked: list[Asked] = []
         self.new_consumer(0, True)
+        self.new_consumer(1000, False)
         for number in range(12):
-            self.ask(0, PATH, (GRPC, JSON)[number % 2], "", 1000, number % 3 == 0, True)
+            self.ask(number, PATH, (GRPC, JSON)[number % 2], "", 1000, number % 3 == 0, True)
             self.connect(-1, 0, number % 2 == 0, number % 4 != 3)
 
     def some(self, ends, pick):

@@ -183,7 +183,7 @@ class HeadReader:
                 if slot < _SLOTS:
                     if values[slot] is None:
                         values[slot] = value
-                elif slot == _HOP_BY_HOP or value.lower() != TRAILERS:
+                elif slot == _HOP_BY_HOP or (value != TRAILERS and value.lower() != TRAILERS):
                     values[_CLEANING] = _YES
         key = tuple(values[:_LIMITS])
         known = self._heads.get(key)

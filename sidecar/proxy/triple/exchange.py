@@ -164,10 +164,11 @@ class TripleCall(Call):
 
     def forget(self) -> None:
         """Give up what is kept of the request: it is not sent again."""
-        self.may_replay = False
-        self.headers = ()
-        self.kept = []
-        self.kept_bytes = 0
+        if self.may_replay:
+            self.may_replay = False
+            self.headers = ()
+            self.kept = []
+            self.kept_bytes = 0
 
     def depart(self, most: int) -> None:
         """Note that bytes of the call may leave now; ``most`` is what may be kept of it."""

@@ -13,10 +13,10 @@ from typing import Final, final
 
 from sidecar.protocol.http1.head import REQUEST_TIMEOUT
 from sidecar.protocol.http1.session import SLOW_HEADER, Event, Head, Piece, ServerSession
-from sidecar.protocol.http2.session import Headers
+from sidecar.protocol.http2.receiver import Headers
 from sidecar.proxy.link import LARGE_READ, FlushQueue
-from sidecar.proxy.triple.downstream import STALL, Patience, RequestHandler
-from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
+from sidecar.proxy.triple.downstream import LINGER, STALL, Patience, RequestHandler
+from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall, keepable
 from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.wire import CHUNK
 
@@ -52,8 +52,9 @@ class Http1Downstream(ConsumerSide):
         self._active_at = self._now
         self._head_since = 0.0  # 0 while no head is incomplete
         self._answered_at = 0.0  # 0 while no answer waits for the end of its request
+        self._left_at = 0.0  # 0 unless the consumer has to close the connection
         self._unwanted = 0
-        self._unread = 0  # bytes of the request that no provider has taken
+        self._untaken = 0  # bytes of the request that no provider has taken
         self._is_held = False  # not read from, because enough has come
         self._number = 0
         self._body = bytearray()  # of the answer, not yet taken by the transport
@@ -77,6 +78,8 @@ class Http1Downstream(ConsumerSide):
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
+        if self.is_closed:
+            return
         self._now = self.clock()
         self._take(data)
         if len(data) >= LARGE_READ:
@@ -106,10 +109,10 @@ class Http1Downstream(ConsumerSide):
             return
         if isinstance(event, Piece):
             size = len(event.data)
-            self._unread += size
+            self._untaken += size
             if call.is_done:
                 self._unwanted += size
-            call.receive(event.data, event.is_end, self._patience.replay)
+            call.receive(event.data, event.is_end, keepable(self._patience.replay, 1))
         else:
             call.receive_trailers(event.headers)
 
@@ -126,7 +129,7 @@ class Http1Downstream(ConsumerSide):
         """Read no further while the provider takes nothing, or more has come than is looked at."""
         session, was_held = self._session, self._is_held
         limit = self._window // 2 if was_held else self._window
-        self._is_held = self._unread >= limit or session.has_more or session.is_ahead
+        self._is_held = self._untaken >= limit or session.has_more or session.is_ahead
         if self._is_held and not was_held and self.transport is not None:
             self.transport.pause_reading()
         elif was_held and not self._is_held:
@@ -196,7 +199,7 @@ class Http1Downstream(ConsumerSide):
 
     def took(self, call: TripleCall, amount: int) -> None:
         """Note that the provider's side took so many bytes of the request."""
-        self._unread -= amount
+        self._untaken -= amount
         if self._is_held:
             self._register()
 
@@ -256,7 +259,7 @@ class Http1Downstream(ConsumerSide):
         if not session.is_request_over:
             self._answered_at = self._answered_at or self._now
             if self._unwanted > MAX_UNWANTED:
-                self._end(UNWANTED)
+                self._turn_away()
             return False
         self.call = None
         self._trailers = ()
@@ -291,33 +294,51 @@ class Http1Downstream(ConsumerSide):
         self._now = now
         super().check(now, STALL)
         if self.is_closed:
+            if self._left_at != 0.0 and now - self._left_at >= LINGER:
+                self.abort()
             return
         slow = self._patience.slow_header
         if self._head_since != 0.0 and now - self._head_since >= slow:
             self._session.fail(SLOW_HEADER, REQUEST_TIMEOUT, "the head of the request is late")
             self._break()
         elif self._answered_at != 0.0 and now - self._answered_at >= slow:
-            self._end(UNWANTED)
+            self._turn_away()
         elif self.call is None and now - self._active_at >= self._patience.idle:
             self.closed_because = IDLE
             self.close()
 
     def _break(self) -> None:
         """End a connection that cannot go on, with an answer when none has begun."""
-        session = self._session
-        self.closed_because = self.closed_because or session.broken
+        self.closed_because = self.closed_because or self._session.broken
         self.drop_calls()
-        farewell = session.farewell()
+        farewell = self._session.farewell()
         if farewell:
-            self.send(farewell)
-            self.close()
+            self._linger(farewell)
         else:
             self.abort()
 
-    def _end(self, word: str) -> None:
-        self.closed_because = self.closed_because or word
+    def _turn_away(self) -> None:
+        """Read no more of a request that was answered."""
+        self.closed_because = self.closed_because or UNWANTED
         self.drop_calls()
-        self.abort()
+        self._linger(b"")
+
+    def _linger(self, farewell: bytes) -> None:
+        """Write the last bytes, and have the consumer close the connection.
+
+        To close it with bytes unread would be a reset, which can overtake what was written.
+        """
+        self.is_closed = True
+        self._left_at = self._now
+        transport = self.transport
+        if transport is None:
+            return
+        data = b"".join([*self.take_parts(), farewell])
+        if data:
+            transport.write(data)
+        if transport.can_write_eof():
+            transport.write_eof()
+        transport.resume_reading()
 
     def eof_received(self) -> bool:
         """End with the consumer: that it closed its half only cannot be told from its end."""

@@ -9,8 +9,9 @@ from sidecar.proxy.link import Link
 from sidecar.proxy.triple.exchange import TripleCall
 
 # One write: what the transport holds at most before it pauses us, so that what a slow peer does not
-# take stays in the session, where it is counted and can still be dropped.
-CHUNK: Final = 64 * 1024
+# take stays in the session, where it is counted and can still be dropped. It is what the loop reads
+# at once, so that what came in one piece leaves in one: each write wakes the peer.
+CHUNK: Final = 256 * 1024
 CONNECTION: Final = 0  # the stream id of the connection's own window
 
 
@@ -20,10 +21,11 @@ def write_out(link: Link, session: Session) -> bool:
     if transport is None:
         return False
     while not link.is_write_paused:
-        data = session.take(CHUNK)
+        is_last = session.queued_of_all <= CHUNK
+        data = session.take_all() if is_last else session.take(CHUNK)
         if data:
             transport.write(data)
-        if len(data) < CHUNK:
+        if is_last or len(data) < CHUNK:
             return True
     return False
 

@@ -50,7 +50,7 @@ class Scene:
 
     def assert_empty(self):
         self.rig.assert_empty()
-        assert self.downstream._unread == 0
+        assert self.downstream._untaken == 0
         assert self.downstream.parts == []
 
 
@@ -162,12 +162,13 @@ def test_an_answer_to_head(scene):
 
 def test_a_body_where_none_may_be_is_dropped(scene):
     answer, stream = scene.ask(method="GET")
-    call = scene.downstream.call
-    scene.downstream.begin(call, ((b":status", b"204"),), False)
-    scene.downstream.body(call, b"nonsense", False)
-    scene.downstream.body(call, b"", True)
+    scene.provider.head(stream, OK)
     scene.settle()
-    assert (answer.status, answer.body, answer.is_over) == (204, b"", True)
+    scene.downstream._session.has_body = False  # HTTP/2 has its own eye on that
+    scene.provider.data(stream, b"nonsense", end=True)
+    scene.settle()
+    assert (answer.status, answer.body, answer.is_over) == (200, b"", True)
+    scene.assert_empty()
 
 
 def test_real_status_codes_come_back(scene):
@@ -507,6 +508,20 @@ def test_a_deadline(scene):
     scene.assert_empty()
 
 
+def test_a_deadline_during_an_answer_that_is_not_read(scene):
+    answer, stream = scene.ask(method="GET", tri_service_timeout="50")
+    scene.consumer.transport.is_stuck = True
+    scene.provider.head(stream, OK)
+    scene.provider.data(stream, b"x" * 300 * KIB)
+    scene.settle()
+    scene.rig.advance(0.1)
+    assert scene.consumer.transport.is_aborted
+    assert not answer.is_over
+    assert stream.reset == 8
+    assert scene.closed() == {"answer_cut": 1}
+    scene.assert_empty()
+
+
 def test_a_consumer_that_goes_cancels_its_call(scene):
     _, stream = scene.ask(method="GET")
     scene.consumer.finish()
@@ -628,3 +643,41 @@ def test_the_end_of_all(scene):
     assert stream.reset == 8
     scene.assert_empty()
     assert not scene.downstream.flush()
+
+
+def test_nothing_counts_after_the_end(scene):
+    scene.ask(is_chunked=True)
+    scene.rig.engine.give_up(scene.downstream)
+    scene.consumer.chunk(b"nobody takes it")
+    scene.settle()
+    scene.downstream.close()
+    scene.downstream.data_received(b"x")
+    scene.downstream.flush()
+    scene.downstream.leave()
+    scene.settle()
+    assert scene.consumer.is_closed
+    scene.assert_empty()
+
+
+def test_tls_has_no_half_closed_state(scene):
+    scene.consumer.transport.can_write_eof = lambda: False
+    answer = scene.consumer.expect()
+    scene.consumer.say(b"GET / HTTP/1.1\r\n\r\n")
+    scene.settle()
+    assert answer.status == 400
+    assert not scene.consumer.is_closed
+    scene.consumer.say(b"more")
+    scene.settle()
+    scene.rig.advance(0.9)
+    scene.rig.check()
+    assert not scene.consumer.is_closed
+    scene.rig.advance(0.2)
+    scene.rig.check()
+    assert scene.consumer.transport.is_aborted
+    assert scene.closed() == {"bad_request": 1}
+
+
+def test_a_broken_connection_that_is_lost_already(scene):
+    scene.consumer.lose()
+    scene.downstream._linger(b"")
+    assert scene.closed() == {}

@@ -534,7 +534,7 @@ def test_a_provider_whose_transport_is_full_gets_no_new_call_and_later_those_tha
     provider.connection.update_settings({4: 1 << 20})
     rig.settle()
     provider.transport.is_stuck = True
-    consumer.ask(body=b"x" * 200_000)
+    consumer.ask(body=b"x" * 600_000)
     rig.settle()
     assert rig.links[0].held_bytes > 0
     waiting = consumer.ask()
