@@ -97,6 +97,7 @@ class TestCalls:
 
     @pytest.mark.parametrize("size", [MIB, 5 * MIB])
     def test_big_payload_both_ways(self, plain, size):
+        plain.value()  # a 3.2 consumer fails when a connection is so new that it has no window
         assert plain.value("echoBytes", size) == size
 
     def test_attachments_both_ways(self, plain, callee):
@@ -146,6 +147,7 @@ class TestStreams:
     def test_client_stream(self, streams, callee, size, via):
         if size == MIB and callee.name == "3.3" and via == DIRECT:
             pytest.skip("a 3.3 provider loses a message that shares a frame with the first one")
+        streams.value("cancelled")  # as with big payloads
         end = streams.value("join", 5, size=size)
         assert (end["messages"], end["last"]) == (1, f"5 of {5 * size} from streams-{callee}")
 
