@@ -38,6 +38,7 @@ SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, PYTHON_GREETER, PLAIN)
 
 LISTENERS = """\
   - {{protocol: triple, address: "unix://{socket}"}}
+  - {{protocol: auto, address: "127.0.0.1:{auto}"}}
   - {{protocol: triple, address: "127.0.0.1:{tls}",
       tls: {{certificate: "{certificate}", key: "{key}"}}}}
 """
@@ -61,6 +62,7 @@ class Scene:
         self.certificates = certificates
         self.servers: dict[str, ServerProcess] = {}
         self.tls_port = free_port()
+        self.auto_port = free_port()
         self.server_socket = directory / "server.sock"
         self.sidecar_socket = directory / "sidecar.sock"
         self._registry = directory / "registry.yaml"
@@ -140,6 +142,7 @@ class Scene:
         if self._sidecar is None:
             listeners = LISTENERS.format(
                 socket=self.sidecar_socket,
+                auto=self.auto_port,
                 tls=self.tls_port,
                 certificate=self.certificates.chain,
                 key=self.certificates.key,

@@ -41,8 +41,8 @@ class SidecarProcess:
     """A sidecar that is ready when the constructor returns.
 
     ``preload`` names the services it watches from the start, ``paths`` those that the Triple
-    listener finds by their paths; ``listeners``, ``registries`` and ``sections`` are further items of
-    those lists and further sections of its file. ``grace`` is in seconds.
+    listener finds by their paths; ``listeners``, ``registries`` and ``sections`` are further items
+    of those lists and further sections of its file. ``grace`` is in seconds.
     """
 
     def __init__(

@@ -33,6 +33,13 @@ class TestUnixSocket:
             run(case, channel, "sync")
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_listener_that_tells_protocols_apart(scene, case):
+    scene.target(SIDECAR, "sync")
+    with connect(f"127.0.0.1:{scene.auto_port}") as channel:
+        run(case, channel, "sync")
+
+
 class TestTls:
     @pytest.fixture
     def target(self, scene, route):

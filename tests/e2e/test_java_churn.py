@@ -14,7 +14,7 @@ from tests.e2e.fleet import (
     other_modern,
     protocols,
 )
-from tests.e2e.peers import VERSIONS, Provider, Reference, Version, free_port, wait_until
+from tests.e2e.peers import HASTY, VERSIONS, Provider, Reference, Version, free_port, wait_until
 from tests.e2e.sidecar_process import SidecarProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(120, func_only=True)]
@@ -82,7 +82,7 @@ def test_a_restarted_sidecar_is_found_again(fleet, caller):
     offer_both(fleet, VERSIONS[-1], group)
     directory, registry = fleet.peers.directory, fleet.zookeeper.url
     with contextlib.closing(SidecarProcess(directory, registry)) as first:
-        urls = [first.url] if caller.is_legacy else [first.url, first.triple_url]
+        urls = [first.url] if caller.is_legacy else [first.url, first.triple_url + HASTY]
         references = [fleet.peers.reference(caller, url, group=group) for url in urls]
         for reference in references:
             answered(reference, 5)

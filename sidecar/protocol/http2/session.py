@@ -77,7 +77,7 @@ class Session:
         # Bound once: what each call needs is not looked up by its name each time.
         self._receive_data: Final[Callable[[bytes | memoryview], None]] = connection.receive_data
         self._events: Final[Callable[[], list[ngh2.Event]]] = connection.events
-        self._data_to_send: Final[Callable[[int], bytes]] = connection.data_to_send
+        self._data_to_send: Final[Callable[..., bytes]] = connection.data_to_send
         self._send_data: Final[Callable[..., None]] = connection.send_data
         self._send_trailers: Final[Callable[[int, Headers], None]] = connection.send_trailers
         self._queued_body_size: Final[Callable[..., int]] = connection.queued_body_size
@@ -172,6 +172,21 @@ class Session:
             self.fail(_word_of(error))
             return b""
         self._is_cut = len(output) == amount
+        return output
+
+    def take_all(self) -> bytes:
+        """Hand out all that can be written, with one copy less than ``take``; then ``deliver``.
+
+        That is ``queued_of_all`` at most, and the heads of frames.
+        """
+        if self.broken:
+            return b""
+        try:
+            output = self._data_to_send()
+        except ngh2.NGH2Error as error:
+            self.fail(_word_of(error))
+            return b""
+        self._is_cut = False
         return output
 
     def farewell(self) -> bytes:

@@ -1,6 +1,6 @@
 """Where the first gRPC message of a body ends.
 
-Each message is a flag, a length of four bytes, and as many bytes; frames have nothing to do with it.
+Each message is a flag, a length in four bytes, and as many bytes. Frames may end anywhere.
 """
 
 from __future__ import annotations

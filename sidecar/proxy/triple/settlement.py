@@ -224,7 +224,6 @@ class TripleSettlement(Settlement[TripleCall]):
             consumer.begin(call, headers, True)
             return
         consumer.begin(call, headers, False)
-        call.provider = None  # whose window this body has not used
         consumer.body(call, body, True)
 
     def _end(self, call: TripleCall, result: int, now: float) -> None:

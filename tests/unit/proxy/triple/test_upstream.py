@@ -443,7 +443,7 @@ def test_a_call_that_meets_a_connection_which_is_breaking_waits_for_the_next():
 
 def test_a_waiting_call_that_meets_a_breaking_connection_and_is_too_large_to_wait_is_refused():
     rig, consumer, (provider,) = connected(
-        20880, upstream=Upstream(max_connections=1), limits=Limits(upstream_buffer=Size(100))
+        20880, upstream=Upstream(max_connections=1), limits=Limits(upstream_buffer=Size(900))
     )
     provider.connection.update_settings({3: 1})
     rig.settle()
@@ -534,7 +534,7 @@ def test_a_provider_whose_transport_is_full_gets_no_new_call_and_later_those_tha
     provider.connection.update_settings({4: 1 << 20})
     rig.settle()
     provider.transport.is_stuck = True
-    consumer.ask(body=b"x" * 200_000)
+    consumer.ask(body=b"x" * 600_000)
     rig.settle()
     assert rig.links[0].held_bytes > 0
     waiting = consumer.ask()
