@@ -256,7 +256,7 @@ class Downstream(ConsumerSide, Receiver):
 
     def _write(self) -> bool:
         """Write; tell whether nothing is left that could be written."""
-        is_all = write_out(self, self._session)
+        is_all = write_out(self, self._session, self._backlog.held)
         for held in self._backlog.settle(is_all):
             call = held.call
             if call.provider is not None:

@@ -22,6 +22,9 @@ from sidecar.proxy.triple.paths import Paths
 # What the calls of one connection keep of requests that were sent; those that come one after the
 # other and then wait keep some times this. gRPC keeps as much for a channel.
 MAX_KEPT: Final = 16 * 1024 * 1024
+# Heads of status 1xx that are passed on of one answer: no window holds them back, and a consumer
+# that does not read would have all of them kept. There are seldom more than one.
+MAX_INFORMED: Final = 8
 # Pieces are put together up to this size (bytes): a body in tiny ones would take many times its
 # size, and there would be no end of them.
 JOINED: Final = 1024
@@ -205,6 +208,12 @@ class TripleCall(Call):
         self.request_trailers = trailers
         if self.provider is not None and not self.is_done:
             self.provider.finish(self, trailers)
+
+    def inform(self, headers: Headers) -> None:
+        """Pass on an informational head of the response, unless there are too many."""
+        if self.informed < MAX_INFORMED:
+            self.informed += 1
+            self.consumer.inform(self, headers)
 
     def taken(self, amount: int) -> None:
         """Note that the provider's transport took so many bytes of the request."""

@@ -24,9 +24,6 @@ from sidecar.resilience.liveness import ASK, DEAD, Liveness
 log = logging.getLogger(__name__)
 
 PING: Final = b"liveness"
-# Heads of status 1xx that are passed on of one answer: no window holds them back, and a consumer
-# that does not read would have all of them kept. There are seldom more than one.
-MAX_INFORMED: Final = 8
 
 
 @trait
@@ -143,7 +140,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         stream_id = self._session.request(headers, is_whole)
         if stream_id == 0:
             if self._session.is_leaving:  # the ids are used up
-                self._tell()
+                self.leave()
             return False
         self.last_call = now
         self.calls[stream_id] = call
@@ -191,9 +188,8 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
     def on_informational(self, stream_id: int, headers: Headers) -> None:
         """Take a head of status 1xx."""
         call = self.calls.get(stream_id)
-        if call is not None and not call.is_done and call.informed < MAX_INFORMED:
-            call.informed += 1
-            call.consumer.inform(call, headers)
+        if call is not None and not call.is_done:
+            call.inform(headers)
 
     def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
         """Take a piece of a response."""
@@ -228,9 +224,10 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
 
     def on_goaway(self, last_stream_id: int, code: int) -> None:
         """Send no further calls here; what the provider will still answer is awaited."""
-        self._tell()
+        self.leave()
 
-    def _tell(self) -> None:
+    def leave(self) -> None:
+        """Take no further calls; the owner closes this connection when it is quiet."""
         if not self._is_told:
             self._is_told = True
             self._owner.leaving(self, self._now)
@@ -331,7 +328,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         for call in self._unsent:
             call.depart(most)
         self._unsent = []
-        is_all = write_out(self, self._session)
+        is_all = write_out(self, self._session, self._backlog.held)
         for held in self._backlog.settle(is_all):
             held.call.taken(held.taken)
 
@@ -354,10 +351,6 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         for call in waiting:
             call.come_back()
         return waiting
-
-    def leave(self) -> None:
-        """Take no further calls; the owner closes this connection when it is quiet."""
-        self._tell()
 
     def check(self, now: float) -> None:
         """Ask a silent provider for a sign of life, or give it up; called now and then."""

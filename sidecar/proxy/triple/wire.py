@@ -15,18 +15,22 @@ CHUNK: Final = 256 * 1024
 CONNECTION: Final = 0  # the stream id of the connection's own window
 
 
-def write_out(link: Link, session: Session) -> bool:
-    """Write until nothing is left (True) or the transport has enough (False)."""
+def write_out(link: Link, session: Session, held: int) -> bool:
+    """Write until nothing is left (True) or the transport has enough (False).
+
+    ``held`` is what the session may have of bodies at most, in bytes.
+    """
     transport = link.transport
     if transport is None:
         return False
     while not link.is_write_paused:
-        is_last = session.queued_of_all <= CHUNK
+        is_last = held <= CHUNK
         data = session.take_all() if is_last else session.take(CHUNK)
         if data:
             transport.write(data)
         if is_last or len(data) < CHUNK:
             return True
+        held -= len(data)
     return False
 
 
@@ -97,6 +101,8 @@ class Backlog:
 
     def settle(self, is_all: bool) -> list[Held]:
         """Return the streams of which bytes were taken; ``is_all`` is what the write said."""
+        if self.held == 0:
+            return []
         if self._session.queued_of_all == 0:
             return self._settle_all()
         moved: list[Held] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.proxy.triple.upstream import MAX_INFORMED
+from sidecar.proxy.triple.exchange import MAX_INFORMED
 from tests.fixtures.triple_rig import Rig, connected
 
 EARLY_HINTS = [(b":status", b"103"), (b"link", b"</style.css>")]

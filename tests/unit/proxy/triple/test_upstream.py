@@ -443,7 +443,7 @@ def test_a_call_that_meets_a_connection_which_is_breaking_waits_for_the_next():
 
 def test_a_waiting_call_that_meets_a_breaking_connection_and_is_too_large_to_wait_is_refused():
     rig, consumer, (provider,) = connected(
-        20880, upstream=Upstream(max_connections=1), limits=Limits(upstream_buffer=Size(100))
+        20880, upstream=Upstream(max_connections=1), limits=Limits(upstream_buffer=Size(900))
     )
     provider.connection.update_settings({3: 1})
     rig.settle()

@@ -176,7 +176,8 @@ def large(streams: int = 10) -> Sent:
 def test_what_fits_is_written_at_once(link):
     transport = FakeTransport()
     link.open(transport)
-    assert write_out(link, large(4).session)
+    sent = large(4)
+    assert write_out(link, sent.session, sent.backlog.held)
     assert [len(each) > 240_000 for each in transport.writes] == [True]
 
 
@@ -184,11 +185,11 @@ def test_what_is_more_is_written_in_chunks(link):
     sent = large()
     transport = FakeTransport()
     link.open(transport)
-    assert write_out(link, sent.session)
+    assert write_out(link, sent.session, sent.backlog.held)
     first, second, last = [len(each) for each in transport.writes]
     assert (first, second) == (CHUNK, CHUNK)
     assert 600_000 < first + second + last < 605_000
-    assert write_out(link, sent.session)
+    assert write_out(link, sent.session, sent.backlog.held)
     assert len(transport.writes) == 3
 
 
@@ -196,13 +197,13 @@ def test_writing_stops_when_the_transport_is_full(link):
     sent = large()
     transport = Pausing(link, 2)
     link.open(transport)
-    assert not write_out(link, sent.session)
+    assert not write_out(link, sent.session, sent.backlog.held)
     assert [len(each) for each in transport.writes] == [CHUNK, CHUNK]
     link.resume_writing()
-    assert write_out(link, sent.session)
+    assert write_out(link, sent.session, sent.backlog.held)
 
 
 def test_nothing_is_written_without_a_transport(link):
     sent = Sent(1)
-    assert not write_out(link, sent.session)
+    assert not write_out(link, sent.session, sent.backlog.held)
     assert sent.session.has_output
