@@ -200,7 +200,9 @@ class Streams(RuleBasedStateMachine):
     @rule(pick=picks, code=st.sampled_from([8, 8, 0, 2]))
     def cancel(self, pick, code):
         consumer = self.some(self.consumers, pick)
-        open_ = [each for each in consumer.streams.values() if each.closed is None] if consumer else []
+        open_ = (
+            [each for each in consumer.streams.values() if each.closed is None] if consumer else []
+        )
         if open_:
             stream = open_[pick % len(open_)]
             consumer.reset(stream, code)
