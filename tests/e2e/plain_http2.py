@@ -12,6 +12,9 @@ import sys
 
 import ngh2
 
+PAUSE = 0.05
+"""Seconds from a request to its answer: what else a peer has sent by then comes first."""
+
 
 class PlainServer(asyncio.Protocol):
     """One connection."""
@@ -39,12 +42,14 @@ class PlainServer(asyncio.Protocol):
 
     def _answer(self) -> None:
         for event in self._session.events():
-            ended = getattr(event, "end_stream", None) or getattr(event, "stream_ended", None)
-            if ended or isinstance(event, ngh2.TrailersReceived):
-                # A reset in the same segment has ended the stream already.
-                with contextlib.suppress(ngh2.StreamUnavailableError):
-                    self._session.send_response(event.stream_id, [(b":status", b"200")])
-                    self._session.send_data(event.stream_id, b"x", end_stream=True)
+            if getattr(event, "end_stream", isinstance(event, ngh2.TrailersReceived)):
+                asyncio.get_running_loop().call_later(PAUSE, self._respond, event.stream_id)
+
+    def _respond(self, stream_id: int) -> None:
+        with contextlib.suppress(ngh2.NGH2Error):  # the stream or the connection may be over
+            self._session.send_response(stream_id, [(b":status", b"200")])
+            self._session.send_data(stream_id, b"x", end_stream=True)
+            self._flush()
 
     def _flush(self) -> None:
         while output := self._session.data_to_send():
