@@ -42,6 +42,9 @@ class UpstreamOwner:
     def refused(self, call: TripleCall, now: float) -> None:
         """Find another instance for a call that the provider did not process."""
 
+    def told(self, max_streams: int) -> None:
+        """Note how many streams the provider takes on a connection."""
+
 
 @final
 class Manner:
@@ -238,6 +241,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
     def on_settings(self) -> None:
         """Note that limits and windows may have changed."""
         self._backlog.unblock(CONNECTION)
+        self._owner.told(self._session.max_streams)
         self._owner.has_room(self, self._now)
 
     def on_window(self, stream_id: int) -> None:
