@@ -50,6 +50,10 @@ class ProviderLink(Link):
         """Whether nothing is in flight in either direction."""
         raise NotImplementedError
 
+    async def greeted(self) -> str:
+        """Wait until the provider can be given calls; return why it cannot, "" when it can."""
+        return "closed at once" if self.is_closed else ""
+
     def check(self, now: float) -> None:
         """Ask a silent provider for a sign of life, or give it up; called now and then."""
         raise NotImplementedError

@@ -143,14 +143,15 @@ class ServerSession:
         return True
 
     def _begin(self, request: h11.Request, events: list[Event]) -> None:
+        fields = list(request.headers)
         self._method = request.method
-        self._wants_trailers = head.accepts_trailers(request.headers)
-        if len(request.headers) > self._limits.header_count:
+        self._wants_trailers = head.accepts_trailers(fields)
+        if len(fields) > self._limits.header_count:
             self.fail(HEADER_SIZE, head.TOO_LARGE, "too many headers")
             return
         try:
             headers = head.request_headers(
-                request.method, request.target, request.http_version, request.headers, self._scheme
+                request.method, request.target, request.http_version, fields, self._scheme
             )
         except HeadError as error:
             self.fail(BAD_REQUEST, error.status, str(error))
@@ -159,7 +160,7 @@ class ServerSession:
 
     def _end(self, end: h11.EndOfMessage, parts: list[bytes], events: list[Event]) -> None:
         try:
-            trailers = head.request_trailers(end.headers)
+            trailers = head.request_trailers(list(end.headers))
         except HeadError as error:
             self.fail(BAD_REQUEST, error.status, str(error))
             return

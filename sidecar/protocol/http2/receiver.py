@@ -10,7 +10,6 @@ from mypy_extensions import mypyc_attr, trait
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 @trait
 class Receiver:
     """Hears what a peer sent. Its methods may call the session, but neither feed nor deliver."""
@@ -45,3 +44,11 @@ class Receiver:
 
     def on_window(self, stream_id: int) -> None:
         """Hear that the peer takes more of a stream, or of all streams (0)."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OpenReceiver(Receiver):
+    """A receiver that does nothing, for programs that are not compiled to inherit from.
+
+    They cannot inherit from a compiled trait.
+    """

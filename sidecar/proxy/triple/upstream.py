@@ -11,7 +11,7 @@ from mypy_extensions import trait
 
 from sidecar.protocol.http2 import codes
 from sidecar.protocol.http2.receiver import Headers, Receiver
-from sidecar.protocol.http2.session import CLOSED, Session
+from sidecar.protocol.http2.session import CLOSED, PROTOCOL, Session
 from sidecar.protocol.triple.message import FirstMessage
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
@@ -94,6 +94,8 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self._returned = 0  # bytes of windows, since updates were looked for
         self._unread = 0  # bytes of responses that consumers have not taken
         self._is_tls = False
+        self._is_greeted = False  # the provider's settings have come
+        self._greeting: asyncio.Future[None] | None = None
         self._is_told = False  # the owner knows that this connection takes no new calls
         self.expires: Final = expires
         self.calls: Final[dict[int, TripleCall]] = {}
@@ -134,6 +136,23 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self._is_tls = transport.get_extra_info("sslcontext") is not None
         self._session.start()
         self._register()
+
+    async def greeted(self) -> str:
+        """Wait for the provider's settings; return why there will be none, "" when they are here.
+
+        Who never sends them speaks something else, or is a process that stands still, for which the
+        kernel accepts connections: a call that was sent to it could not go elsewhere any more.
+        """
+        if not self._is_greeted and not self.is_closed:
+            self._greeting = asyncio.get_running_loop().create_future()
+            await self._greeting
+        if not self.is_closed:
+            return ""
+        return "no HTTP/2 is spoken there" if self._session.broken == PROTOCOL else "closed at once"
+
+    def _end_greeting(self) -> None:
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.set_result(None)
 
     def forward(self, call: TripleCall, now: float) -> bool:
         """Send a call that has its instance; False when no stream can be opened."""
@@ -240,6 +259,9 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
 
     def on_settings(self) -> None:
         """Note that limits and windows may have changed."""
+        if not self._is_greeted:
+            self._is_greeted = True
+            self._end_greeting()
         self._backlog.unblock(CONNECTION)
         self._owner.told(self._session.max_streams)
         self._owner.has_room(self, self._now)
@@ -384,6 +406,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
             self.transport.write(farewell)
         self._owner.lost(self, self._clock())
         self.close()
+        self._end_greeting()
 
     def close(self) -> None:
         """Say goodbye and end the connection."""
@@ -400,5 +423,6 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self.is_closed = True
         self.transport = None
         self._settlement.upstream_closed(self.closed_because)
+        self._end_greeting()
         self._owner.lost(self, self._clock())
         self._session.fail(CLOSED)

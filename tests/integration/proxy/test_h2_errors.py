@@ -140,7 +140,7 @@ async def test_what_is_allowed_although_it_is_odd(h2_world: Any) -> None:
 
 async def test_more_than_the_window_allows(h2_world: Any) -> None:
     """A sender that ignores its window is ended before much is kept."""
-    provider = await h2_world.h2_provider(is_silent=True, returns_window=False)
+    provider = await h2_world.h2_provider(returns_window=False)
     consumer = await h2_world.h2_serve(provider)
     consumer.request(end=False)
     await consumer.pong()

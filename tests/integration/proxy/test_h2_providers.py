@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.model.protocol import TRIPLE
 from sidecar.protocol.http2 import codes
 from sidecar.settings.schema import Timeouts, Upstream
 from sidecar.settings.units import Duration
@@ -505,13 +506,14 @@ async def test_a_window_below_zero(h2_world: Any) -> None:
 async def test_a_promise_is_refused(h2_world: Any) -> None:
     """Before our settings are acknowledged it is no error; afterwards it is one."""
     provider = await h2_world.h2_provider(is_silent=True, returns_window=False)
+    provider.on_connect = lambda link: link.announce({})
     provider.on_end = mute
     promise = frame(frames.PUSH_PROMISE, 4, 1, b"\0\0\0\2" + frames.BLOCK)
     consumer = await h2_world.h2_serve(provider)
     stream = consumer.request()
     await heard(provider, 1)
     (link,) = provider.links
-    link.send(frame(frames.SETTINGS), promise)
+    link.send(promise)
     await link.until(lambda: link.stream(2).reset == codes.CANCEL)
     assert not stream.is_over
     link.send(frame(frames.SETTINGS, frames.ACK), promise)
@@ -526,40 +528,66 @@ async def test_a_promise_is_refused(h2_world: Any) -> None:
 GARBAGE = {
     "http/1.1": b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
     "dubbo": bytes.fromhex("dabb22140000000000000007000000014e"),
-    "tls": b"\x15\x03\x01\x00\x02\x02\x46",
+    "tls": b"\x15\x03\x01\x00\x02\x02\x46" * 2,
     "zeros": bytes(100),
     "noise": bytes(range(200, 256)) * 10,
-    "a body without a head": frame(frames.SETTINGS) + frame(frames.DATA, 0, 1, REPLY),
-    "a stream of its own": frame(frames.SETTINGS) + frames.open_stream(2),
-    "an idle stream": frame(frames.SETTINGS) + frame(frames.HEADERS, 5, 99, b"\x88"),
+    "no settings first": frame(frames.PING, 0, 0, bytes(8)),
 }
 
 
 @pytest.mark.parametrize("name", GARBAGE)
 async def test_something_else_at_that_address(h2_world: Any, name: str) -> None:
-    """Its calls end as unavailable, at once; those of others do not notice."""
-    wrong = await h2_world.h2_provider(is_silent=True)
+    """No call is sent to it, so all go elsewhere; alone it is out of reach."""
+    wrong = await h2_world.h2_provider(is_silent=True, returns_window=False)
     good = await h2_world.h2_provider()
-    wrong.on_head = lambda link, stream: link.send(GARBAGE[name])
-    wrong.on_end = mute
+    wrong.on_connect = lambda link: link.send(GARBAGE[name])
     consumer = await h2_world.h2_serve(wrong)
     answer = await consumer.call()
-    assert answer.status == UNAVAILABLE, answer.message
-    assert answer.token == "CONNECTION_LOST"
+    assert (answer.status, answer.token) == (UNAVAILABLE, "CONNECT_FAILED"), answer.message
+    assert h2_world.plane.connect_error(wrong.address) == "no HTTP/2 is spoken there"
     h2_world.publish(wrong.port, good.port)
-    statuses = [(await consumer.call()).status for _ in range(10)]
-    assert set(statuses) <= {0, UNAVAILABLE}
-    assert statuses.count(0) >= 2
+    assert {(await consumer.call()).status for _ in range(20)} == {0}
+    assert wrong.calls == []
     await h2_world.at_rest()
     assert h2_world.count(names.UPSTREAM_CLOSED.name, "protocol") >= 1
+    assert h2_world.count(names.CONNECT_FAILURES.name) >= 1
 
 
-async def test_a_provider_that_never_says_anything(h2_worlds: Any) -> None:
-    """Its calls end at their deadline; the connection is given up as dead."""
+@pytest.mark.parametrize("way", ["close", "abort"])
+async def test_a_connection_that_ends_at_once(h2_world: Any, way: str) -> None:
+    """As behind a load balancer that has nobody left."""
+    wrong = await h2_world.h2_provider(is_silent=True, returns_window=False)
+    good = await h2_world.h2_provider()
+    wrong.on_connect = lambda link: getattr(link, way)()
+    consumer = await h2_world.h2_serve(wrong, good)
+    assert {(await consumer.call()).status for _ in range(20)} == {0}
+    await h2_world.at_rest()
+    assert h2_world.plane.connect_error(wrong.address) == "closed at once"
+
+
+async def test_a_process_that_stands_still(h2_worlds: Any) -> None:
+    """Its connections are accepted and nothing is ever said: calls go elsewhere after a while."""
+    world = await h2_worlds(timeouts=Timeouts(connect=Duration(0.2)))
+    still = await world.h2_provider(is_silent=True, returns_window=False)
+    good = await world.h2_provider()
+    consumer = await world.h2_serve(still)
+    assert (await consumer.call()).token == "CONNECT_FAILED"
+    assert world.plane.connect_error(still.address) == "timed out"
+    world.publish(still.port, good.port)
+    answers = await asyncio.gather(*[consumer.call() for _ in range(20)])
+    assert {each.status for each in answers} == {0}
+    assert still.calls == []
+    await world.at_rest()
+    await eventually(lambda: not still.open_links)
+
+
+async def test_a_process_that_comes_to_a_stand(h2_worlds: Any) -> None:
+    """Its calls end at their deadline, then its connection is given up."""
     world = await h2_worlds(
         upstream=Upstream(heartbeat=Duration(0.1), reconnect_after=Duration(0.3))
     )
     provider = await world.h2_provider(is_silent=True, returns_window=False)
+    provider.on_connect = lambda link: link.announce({})
     provider.on_end = mute
     consumer = await world.h2_serve(provider)
     answer = await consumer.call(metadata=[(b"grpc-timeout", b"50m")])
@@ -568,6 +596,43 @@ async def test_a_provider_that_never_says_anything(h2_worlds: Any) -> None:
     assert (lost.status, lost.token) == (UNAVAILABLE, "CONNECTION_LOST")
     await world.at_rest()
     assert world.count(names.UPSTREAM_CLOSED.name, "dead") == 1
+
+
+ERRORS = {
+    "a body without a head": frame(frames.DATA, 0, 1, REPLY),
+    "a stream of its own": frames.open_stream(2),
+    "an idle stream": frame(frames.HEADERS, 5, 99, b"\x88"),
+    "data of the connection": frame(frames.DATA, 0, 0, b"x"),
+    "no window": frame(frames.WINDOW_UPDATE, 0, 0, bytes(4)),
+    "undecodable": frame(frames.HEADERS, 4, 1, b"\xff" * 9),
+    "a frame too large": frame(frames.DATA, 0, 1, bytes(16_385)),
+    "noise": bytes(range(200, 256)) * 10,
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+async def test_an_error_ends_the_connection_and_its_calls(h2_world: Any, name: str) -> None:
+    provider, other = await h2_world.h2_provider(), await h2_world.h2_provider()
+    provider.on_end = mute
+    consumer = await h2_world.h2_serve(provider)
+    h2_world.services.publish(
+        other.port, service="com.x.Other:1.0.0", protocol="tri", protocols=TRIPLE
+    )
+    other.on_end = mute
+    streams = [consumer.request() for _ in range(3)]
+    theirs = consumer.request(path=b"/com.x.Other/hi")
+    await heard(provider, 3)
+    await heard(other, 1)
+    provider.links[0].send(ERRORS[name])
+    for stream in streams:
+        ended = await consumer.answer(stream)
+        assert (ended.status, ended.token) == (UNAVAILABLE, "CONNECTION_LOST")
+    other.answer(other.links[0], other.calls[0])
+    assert (await consumer.answer(theirs)).status == 0
+    provider.on_end = provider.answer
+    assert (await consumer.call()).status == 0
+    await h2_world.at_rest()
+    assert h2_world.count(names.UPSTREAM_CLOSED.name, "protocol") == 1
 
 
 async def test_a_connection_that_is_never_accepted(h2_worlds: Any) -> None:
