@@ -12,7 +12,8 @@ from typing import Final, cast, final
 
 from sidecar.demo.wire import INTERFACE, MAX_PAYLOAD, METHOD
 from sidecar.protocol.http2.limits import SessionLimits
-from sidecar.protocol.http2.session import Headers, Session
+from sidecar.protocol.http2.receiver import Headers, OpenReceiver
+from sidecar.protocol.http2.session import Session
 from sidecar.protocol.triple import ending, reply
 
 CHUNK: Final = 64 * 1024
@@ -41,27 +42,8 @@ def text_of(data: bytes) -> str:
     return data[_PREFIX_SIZE + 2 :].decode()
 
 
-class _Peer:
-    """What both ends do not care for."""
-
-    def on_informational(self, stream_id: int, headers: Headers) -> None:
-        """No head of status 1xx matters here."""
-
-    def on_goaway(self, last_stream_id: int, code: int) -> None:
-        """The other end closes when it is done."""
-
-    def on_ping_ack(self) -> None:
-        """Nobody pings here."""
-
-    def on_settings(self) -> None:
-        """The defaults would do as well."""
-
-    def on_window(self, stream_id: int) -> None:
-        """Greetings are shorter than any window."""
-
-
 @final
-class GreeterStreams(_Peer, asyncio.Protocol):
+class GreeterStreams(OpenReceiver, asyncio.Protocol):
     """Answers the calls of one gRPC client."""
 
     def __init__(self, name: str) -> None:
@@ -84,9 +66,6 @@ class GreeterStreams(_Peer, asyncio.Protocol):
         if self._session.broken:
             transport.close()
 
-    def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
-        """Wait for the message."""
-
     def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
         """Answer the message, which comes in one piece."""
         self._session.acknowledge(stream_id, len(data))
@@ -96,18 +75,12 @@ class GreeterStreams(_Peer, asyncio.Protocol):
             self._session.data(stream_id, self._greeting, False)
             self._session.trailers(stream_id, reply.trailers(reply.OK, ""))
 
-    def on_trailers(self, stream_id: int, headers: Headers) -> None:
-        """Clients of this service send none."""
-
-    def on_closed(self, stream_id: int, code: int) -> None:
-        """Nothing is kept of a call."""
-
 
 Told = Callable[[bool, str], None]
 
 
 @final
-class GreeterClient(_Peer):
+class GreeterClient(OpenReceiver):
     """Calls ``greet`` on one HTTP/2 connection; ``told`` hears each answer or error text."""
 
     def __init__(self, authority: str, told: Told) -> None:

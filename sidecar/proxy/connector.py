@@ -59,14 +59,16 @@ class Connector:
                 transport, _ = await self._loop.create_connection(
                     factory, endpoint.host, endpoint.port, **options
                 )
+                why = "nobody listens" if _is_own_end(transport) else ""
+                if options:
+                    why = why or self._tls.complaint(transport)
+                why = why or await link.greeted()
         except Exception as error:  # noqa: BLE001 - else the address would be connecting for ever
+            link.abort()
             self._failed(endpoint, _reason(error))
             return
-        why = "closed at once" if link.is_closed or _is_own_end(transport) else ""
-        if options:
-            why = why or self._tls.complaint(transport)
         if why:
-            transport.abort()
+            link.abort()
             self._failed(endpoint, why)
         else:
             endpoint.connected(link, self._clock())

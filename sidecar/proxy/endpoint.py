@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
@@ -49,6 +49,10 @@ class ProviderLink(Link):
     def is_quiet(self) -> bool:
         """Whether nothing is in flight in either direction."""
         raise NotImplementedError
+
+    async def greeted(self) -> str:
+        """Wait until the provider can be given calls; return why it cannot, "" when it can."""
+        return "closed at once" if self.is_closed else ""
 
     def check(self, now: float) -> None:
         """Ask a silent provider for a sign of life, or give it up; called now and then."""
@@ -114,7 +118,7 @@ class Endpoint(Generic[C, L]):
         self._failures = 0
         self._not_before = 0.0  # until then nobody asks for more connections
         self._retry: asyncio.TimerHandle | None = None
-        self._parked: Final[deque[tuple[C, int]]] = deque()
+        self._parked: Final[OrderedDict[C, int]] = OrderedDict()  # with the size of each
         self._parked_bytes = 0
         self.learn(instance)
 
@@ -164,30 +168,29 @@ class Endpoint(Generic[C, L]):
 
     def park(self, call: C) -> bool:
         """Have a call wait for a connection; False when too many wait."""
-        self._drop_done()
         size = call.held_bytes
         if len(self._parked) >= MAX_PARKED or self._parked_bytes + size > self.context.max_bytes:
             return False
-        self._parked.append((call, size))
+        self._parked[call] = size
         self._parked_bytes += size
         return True
 
+    def withdraw(self, call: C) -> None:
+        """Forget a call that waits for a connection and is given up: others need its place."""
+        size = self._parked.pop(call, 0)
+        self._parked_bytes -= size
+
     def next_parked(self) -> C | None:
         """Hand out the call that has waited longest, None when no call waits."""
-        self._drop_done()
-        if not self._parked:
-            return None
-        call, size = self._parked.popleft()
-        self._parked_bytes -= size
-        return call
-
-    def _drop_done(self) -> None:
-        """Forget calls that were given up meanwhile, those that have waited longest first."""
-        while self._parked and self._parked[0][0].is_done:
-            self._parked_bytes -= self._parked.popleft()[1]
+        while self._parked:
+            call, size = self._parked.popitem(last=False)
+            self._parked_bytes -= size
+            if not call.is_done:
+                return call
+        return None
 
     def _take_parked(self) -> list[C]:
-        calls = [call for call, _ in self._parked if not call.is_done]
+        calls = [call for call in self._parked if not call.is_done]
         self._parked.clear()
         self._parked_bytes = 0
         return calls

@@ -15,7 +15,7 @@ from sidecar.dispatch.directory import Directory
 from sidecar.model.errors import SidecarError
 from sidecar.model.instance import Instance
 from sidecar.model.protocol import EVERY
-from sidecar.protocol.detect import DUBBO, HTTP2
+from sidecar.protocol.detect import DUBBO, HTTP1, HTTP2
 from sidecar.proxy.detect import Entrance, Lobby, Make
 from sidecar.proxy.drain import DONE, SERVE, Drain
 from sidecar.proxy.dubbo.engine import DubboEngine
@@ -86,7 +86,7 @@ class DataPlane:
         if settings.protocol != "triple":
             makers[DUBBO] = self._dubbo.admit
         if settings.protocol != "dubbo":
-            makers[HTTP2] = self._triple.admit
+            makers |= {HTTP2: self._triple.admit, HTTP1: self._triple.admit_http1}
         entrance = Entrance(settings, makers, context)
         return Listener(self._loop, settings, partial(self._admit, entrance), self._turn_away)
 

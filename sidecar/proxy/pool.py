@@ -41,6 +41,13 @@ class Pool(Generic[C]):
             self.endpoints[instance.address] = endpoint
         return endpoint
 
+    def withdraw(self, call: C) -> None:
+        """Forget a call that is given up where it waits for a connection."""
+        instance = call.instance
+        endpoint = None if instance is None else self.endpoints.get(instance.address)
+        if endpoint is not None:
+            endpoint.withdraw(call)
+
     def mask(self, tried: list[str] | None) -> dict[str, int]:
         """Return the addresses to avoid for a call: where nobody should go, and where it was."""
         if tried is None:

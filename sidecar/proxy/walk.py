@@ -216,9 +216,14 @@ class Walk(Generic[C]):
             call.due_ms = 0
             self.route(call, now)
 
+    def withdraw(self, call: C) -> bool:
+        """Forget a call that is given up wherever it waits; True if it was for its first list."""
+        self.pool.withdraw(call)
+        return self.waiting.remove(call.service_name, call)
+
     def expire(self, call: C, now: float) -> None:
         """End a call whose time is over."""
-        waited_only = self.waiting.remove(call.service_name, call)
+        waited_only = self.withdraw(call)
         if waited_only and not 0 < call.asked_ms <= (now - call.started) * 1000:
             failure = "" if call.service is None else call.service.failure
             self.settlement.refuse_unroutable(call, failure or reason.REGISTRY_UNAVAILABLE, now)

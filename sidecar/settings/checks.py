@@ -12,7 +12,18 @@ from typing import Any, Final, NamedTuple
 
 from sidecar.model.service import ServiceKey
 from sidecar.settings.forms import parse_address, parse_listen_address
-from sidecar.settings.schema import Drain, Limits, Nearby, Registry, Services, Settings, Upstream
+from sidecar.settings.schema import (
+    Drain,
+    Http2,
+    Limits,
+    Listener,
+    Nearby,
+    Registry,
+    Services,
+    Settings,
+    Upstream,
+    UpstreamTls,
+)
 
 
 class Finding(NamedTuple):
@@ -39,6 +50,29 @@ def check_upstream(upstream: Upstream) -> Iterator[Finding]:
         yield Finding(("heartbeat", "reconnect_after"), text)
     if upstream.warm > upstream.connections:
         yield Finding(("warm", "connections"), "more than connections")
+
+
+def check_listener(listener: Listener) -> Iterator[Finding]:
+    """Find paths where none are looked at."""
+    if listener.paths and listener.protocol == "dubbo":
+        yield Finding(("paths", "protocol"), "a dubbo listener has no paths; use triple or auto")
+
+
+def check_upstream_tls(tls: UpstreamTls) -> Iterator[Finding]:
+    """Find half a pair of certificate and key, and authorities that would not be asked."""
+    if bool(tls.certificate) != bool(tls.key):
+        missing = "key" if tls.certificate else "certificate"
+        fields = ("certificate" if tls.certificate else "key", missing)
+        yield Finding(fields, f"needs a {missing} beside it")
+    if tls.ca and not tls.verify:
+        yield Finding(("verify", "ca"), "with verify off, ca is not looked at")
+
+
+def check_http2(http2: Http2) -> Iterator[Finding]:
+    """Find a window that could never be used up."""
+    if http2.stream_window > http2.connection_window:
+        text = "larger than connection_window, which all streams share"
+        yield Finding(("stream_window", "connection_window"), text)
 
 
 def check_drain(drain: Drain) -> Iterator[Finding]:
@@ -94,10 +128,13 @@ def check_settings(settings: Settings) -> Iterator[Finding]:
 
 CHECKS: Final[dict[type, Callable[[Any], Iterator[Finding]]]] = {
     Drain: check_drain,
+    Http2: check_http2,
     Limits: check_limits,
+    Listener: check_listener,
     Nearby: check_nearby,
     Registry: check_registry,
     Services: check_services,
     Settings: check_settings,
     Upstream: check_upstream,
+    UpstreamTls: check_upstream_tls,
 }

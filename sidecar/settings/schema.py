@@ -285,7 +285,8 @@ class Http2(Section, frozen=True, kw_only=True):
         Size, about("Bytes kept for one connection, over its streams.", is_positive=True)
     ] = Size(16 * MIB)
     replay: Annotated[
-        Size, about("Request bytes kept of a call, to send it to another instance.")
+        Size,
+        about("Request bytes kept of a call that was sent, to send it again; less of many calls."),
     ] = Size(64 * 1024)
     slow_header: Annotated[
         Duration,

@@ -26,6 +26,7 @@ UNREACHABLE = (
     "toolchain not available",
     "requires go",
     "unknown directive",
+    "invalid go version",
 )
 """What Go says without a module proxy, or when it is too old and cannot fetch a newer one."""
 

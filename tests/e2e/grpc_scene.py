@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
-from grpc_reflection.v1alpha import reflection
 
 from tests.e2e.certificates import Certificates
 from tests.e2e.dubbo_python import SERVICE as PYTHON_GREETER
@@ -34,10 +33,12 @@ GROUP = "tri-service-group"
 VERSION = "tri-service-version"
 TAG = "dubbo.tag"
 CALL_LIMIT = 60.0
-SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, reflection.SERVICE_NAME, PYTHON_GREETER)
+PLAIN = "org.example.peer.Plain"
+SERVICES = (SERVICE, UNIMPLEMENTED_SERVICE, PYTHON_GREETER, PLAIN)
 
 LISTENERS = """\
   - {{protocol: triple, address: "unix://{socket}"}}
+  - {{protocol: auto, address: "127.0.0.1:{auto}"}}
   - {{protocol: triple, address: "127.0.0.1:{tls}",
       tls: {{certificate: "{certificate}", key: "{key}"}}}}
 """
@@ -61,6 +62,7 @@ class Scene:
         self.certificates = certificates
         self.servers: dict[str, ServerProcess] = {}
         self.tls_port = free_port()
+        self.auto_port = free_port()
         self.server_socket = directory / "server.sock"
         self.sidecar_socket = directory / "sidecar.sock"
         self._registry = directory / "registry.yaml"
@@ -88,11 +90,7 @@ class Scene:
         self.launch("tls", "sync", *pair)
         sync, aio, tls = (self.servers[name].port for name in ("sync", "aio", "tls"))
         self._providers |= {
-            "": [
-                provider(sync),
-                provider(sync, UNIMPLEMENTED_SERVICE),
-                provider(sync, reflection.SERVICE_NAME),
-            ],
+            "": [provider(sync), provider(sync, UNIMPLEMENTED_SERVICE)],
             "sync": self.grouped("sync", sync),
             "aio": self.grouped("aio", aio),
             "tls": [provider(tls, query="group=tls&ssl-enabled=true")],
@@ -144,6 +142,7 @@ class Scene:
         if self._sidecar is None:
             listeners = LISTENERS.format(
                 socket=self.sidecar_socket,
+                auto=self.auto_port,
                 tls=self.tls_port,
                 certificate=self.certificates.chain,
                 key=self.certificates.key,

@@ -1,4 +1,4 @@
-"""Cuts an HTTP/2 byte stream into frames with decoded headers, independent of the code under test."""
+"""Cuts an HTTP/2 byte stream into frames with decoded headers, without the code under test."""
 
 from __future__ import annotations
 

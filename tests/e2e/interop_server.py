@@ -43,6 +43,11 @@ GRACE = 10.0
 """Seconds that a stopping server leaves its calls."""
 
 THREADS = 64
+
+NOTICE = 0.1
+"""Seconds until a server knows that requests ended because the client cancelled; grpcio may end
+them as if there were no more."""
+
 METADATA_LIMIT = 64 * 1024
 SETTINGS = (
     ("grpc.max_receive_message_length", -1),
@@ -80,6 +85,11 @@ class Facts:
         return json.dumps(self._calls.get(request.decode(), {})).encode()
 
 
+def is_marked(context: Any) -> bool:
+    """Whether somebody will ask for an account of the call."""
+    return any(key == MARK for key, _ in context.invocation_metadata())
+
+
 def echoed(context: Any) -> tuple[Any, Any]:
     """Return the initial and trailing metadata that the client wants back."""
     metadata = list(context.invocation_metadata())
@@ -99,7 +109,8 @@ def finish(call: dict[str, Any], context: Any, request: Any = None) -> None:
 
     Its details are the same once more: the fields of ``google.rpc.Status`` have these numbers.
     """
-    call["state"] = "over"
+    if call["state"] == "active":
+        call["state"] = "over"
     if request is not None and request.response_status.code:
         status = request.response_status
         context.set_code(next(each for each in grpc.StatusCode if each.value[0] == status.code))
@@ -152,6 +163,8 @@ class SyncService:
     def streaming_input_call(self, requests: Iterator[Any], context: Any) -> Any:
         call = self._begin("StreamingInputCall", context)
         total = sum(len(request.payload.body) for request in requests)
+        if is_marked(context):
+            time.sleep(NOTICE)
         finish(call, context)
         return InputResponse(aggregated_payload_size=total)
 
@@ -212,7 +225,8 @@ class AioService:
         total = 0
         async for request in requests:
             total += len(request.payload.body)
-        await asyncio.sleep(0)  # requests end without an error when the client cancels
+        if is_marked(context):
+            await asyncio.sleep(NOTICE)
         finish(call, context)
         return InputResponse(aggregated_payload_size=total)
 

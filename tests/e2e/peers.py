@@ -28,6 +28,10 @@ INTERFACE = "org.example.peer.Greeter"
 STREAMS = "org.example.peer.tri.Streams"
 TEA = "org.example.peer.tri.Tea"  # its path on the wire is org.example.tea.Tea
 MENU = "org.example.peer.rest.Menu"  # its paths begin with /api/menu/
+HASTY = "?dubbo.application.least-reconnect-duration=1000&heartbeat=1000"
+"""For Triple consumers: after a lost connection they try once after a second, then again and again
+after the longer of these two, which are a minute each unless they are given."""
+
 LOOPBACK_NAME = "sidecar"  # in the hosts file of every Java process
 BUILD_LIMIT = 300.0
 START_LIMIT = 60.0

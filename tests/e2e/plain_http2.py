@@ -1,15 +1,19 @@
 """The plainest HTTP/2 server over nghttp2: ``python -m tests.e2e.plain_http2 PORT``.
 
-It answers every request with one byte and has no rules of its own, so that what h2spec finds in it
-is nghttp2's.
+It answers every request with one byte, when the whole of it is there, and has no rules of its own:
+what h2spec finds in it is nghttp2's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 
 import ngh2
+
+PAUSE = 0.05
+"""Seconds from a request to its answer: what else a peer has sent by then comes first."""
 
 
 class PlainServer(asyncio.Protocol):
@@ -38,11 +42,14 @@ class PlainServer(asyncio.Protocol):
 
     def _answer(self) -> None:
         for event in self._session.events():
-            ended = getattr(event, "end_stream", None) or getattr(event, "stream_ended", None)
-            if ended or isinstance(event, ngh2.TrailersReceived):
-                stream_id = event.stream_id
-                self._session.send_response(stream_id, [(b":status", b"200")])
-                self._session.send_data(stream_id, b"x", end_stream=True)
+            if getattr(event, "end_stream", isinstance(event, ngh2.TrailersReceived)):
+                asyncio.get_running_loop().call_later(PAUSE, self._respond, event.stream_id)
+
+    def _respond(self, stream_id: int) -> None:
+        with contextlib.suppress(ngh2.NGH2Error):  # the stream or the connection may be over
+            self._session.send_response(stream_id, [(b":status", b"200")])
+            self._session.send_data(stream_id, b"x", end_stream=True)
+            self._flush()
 
     def _flush(self) -> None:
         while output := self._session.data_to_send():

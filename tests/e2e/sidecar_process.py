@@ -41,8 +41,8 @@ class SidecarProcess:
     """A sidecar that is ready when the constructor returns.
 
     ``preload`` names the services it watches from the start, ``paths`` those that the Triple
-    listener finds by their paths; ``listeners``, ``registries`` and ``sections`` are further items of
-    those lists and further sections of its file. ``grace`` is in seconds.
+    listener finds by their paths; ``listeners``, ``registries`` and ``sections`` are further items
+    of those lists and further sections of its file. ``grace`` is in seconds.
     """
 
     def __init__(
@@ -98,6 +98,11 @@ class SidecarProcess:
     def triple(self) -> str:
         """The address for Triple and gRPC consumers."""
         return f"127.0.0.1:{self.triple_port}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """What another sidecar needs to take its place."""
+        return {"port": self.port, "triple_port": self.triple_port}
 
     @property
     def triple_url(self) -> str:

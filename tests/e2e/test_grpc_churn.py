@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from tests.e2e.grpc_scene import DIRECT, GROUP, Scene, connect
+from tests.e2e.grpc_scene import DIRECT, GROUP, Scene, connect, provider
 from tests.e2e.interop import Empty, InputRequest, SimpleRequest, Stub, output_request, payload
 from tests.e2e.interop_cases import LIMIT, Requests, bodies
 from tests.e2e.server_process import ServerProcess
+from tests.e2e.sidecar_process import SidecarProcess
 
 NUMBERS = itertools.count()
 ROUND_ROBIN = '{"loadBalancingConfig": [{"round_robin": {}}]}'
@@ -51,6 +53,8 @@ def test_a_server_that_dies_ends_its_calls_as_unavailable(scene, route, kind):
         assert bodies([next(waiting)]) == [1]
         begin = time.monotonic()
         server.kill()
+        with pytest.raises(grpc.RpcError):
+            list(waiting)  # the status comes after the messages, read or not
         assert waiting.code() == grpc.StatusCode.UNAVAILABLE
         assert asking.code() == grpc.StatusCode.UNAVAILABLE
         requests.close()
@@ -113,3 +117,25 @@ def test_a_server_that_leaves_in_order_fails_no_call(scene, route, go_peers):
             assert not load.failures
             assert load.good > 100
             assert [len(list(stream)) for stream in streams] == [STREAM - 1] * len(streams)
+
+
+def test_a_sidecar_that_ends_finishes_its_calls(scene, tmp_path):
+    registry = tmp_path / "registry.yaml"
+    registry.write_text(json.dumps({"providers": [provider(scene.servers["sync"].port)]}))
+    with contextlib.closing(SidecarProcess(tmp_path, f"file://{registry}", preload=())) as sidecar:
+        with connect(sidecar.triple) as channel:
+            stub = Stub(channel)
+            request = output_request(*[1] * STREAM, interval_us=100_000)
+            stream = stub.call("StreamingOutputCall", request, timeout=LIMIT)
+            next(stream)
+            end = threading.Thread(target=sidecar.stop)
+            end.start()
+            time.sleep(0.3)
+            stub.call(
+                "EmptyCall", Empty(), timeout=LIMIT
+            )  # new ones are taken until the last phase
+            assert len(list(stream)) == STREAM - 1
+            end.join()
+            late = stub.future("EmptyCall", Empty(), timeout=LIMIT)
+            assert late.code() == grpc.StatusCode.UNAVAILABLE
+        assert sidecar.stop() == 0

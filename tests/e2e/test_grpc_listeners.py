@@ -33,6 +33,13 @@ class TestUnixSocket:
             run(case, channel, "sync")
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_listener_that_tells_protocols_apart(scene, case):
+    scene.target(SIDECAR, "sync")
+    with connect(f"127.0.0.1:{scene.auto_port}") as channel:
+        run(case, channel, "sync")
+
+
 class TestTls:
     @pytest.fixture
     def target(self, scene, route):
@@ -72,6 +79,8 @@ class TestHealth:
     @pytest.fixture
     def stub(self, scene, route):
         with connect(scene.target(route, "sync")) as channel:
+            # A watch of the sidecar begins with SERVICE_UNKNOWN when it came before the registry.
+            Stub(channel).call("EmptyCall", Empty(), timeout=LIMIT)
             yield health_pb2_grpc.HealthStub(channel)
 
     @pytest.mark.parametrize("service", ["", SERVICE])
@@ -103,7 +112,9 @@ class TestHealth:
     def test_a_watch_tells_when_providers_come_and_go(self, scene):
         request = health_pb2.HealthCheckRequest(service=f"watched/{SERVICE}")
         with connect(scene.sidecar.triple) as channel:
-            watch = health_pb2_grpc.HealthStub(channel).Watch(request, timeout=LIMIT)
+            stub = health_pb2_grpc.HealthStub(channel)
+            assert stub.Check(request, timeout=LIMIT).status == NOT_SERVING
+            watch = stub.Watch(request, timeout=LIMIT)
             assert next(watch).status == NOT_SERVING
             scene.register("watched", scene.grouped("watched", scene.servers["sync"].port))
             assert next(watch).status == SERVING
@@ -119,7 +130,9 @@ class TestHealth:
 
 class TestReflection:
     def test_services_and_messages(self, scene, route):
+        """The first service with an instance describes itself; here that is the test service."""
         with connect(scene.target(route, "sync")) as channel:
+            Stub(channel).call("EmptyCall", Empty(), timeout=LIMIT)
             database = ProtoReflectionDescriptorDatabase(channel)
             assert SERVICE in database.get_services()
             service = DescriptorPool(database).FindServiceByName(SERVICE)

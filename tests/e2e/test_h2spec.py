@@ -6,17 +6,18 @@ listed and does not fail, too.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.e2e import go_peers
 from tests.e2e.conftest import GO_SKIPPED
+from tests.e2e.grpc_scene import PLAIN, provider
 from tests.e2e.peers import PeersUnavailableError, free_port
 from tests.e2e.server_process import ServerProcess
 
@@ -42,6 +43,11 @@ NGHTTP2 = {
 }
 """Cases in which nghttp2 does not do what h2spec, written for RFC 7540, wants."""
 
+LISTENER = NGHTTP2 | {
+    # What does not begin as HTTP/2 is HTTP/1.1: it is answered with status 400, and closed then.
+    "http2/3.5 Sends invalid connection preface",
+}
+
 
 @pytest.fixture(scope="session")
 def h2spec() -> Path:
@@ -52,33 +58,74 @@ def h2spec() -> Path:
         pytest.skip(f"{GO_SKIPPED}{reason}")
 
 
-def failures(program: Path, port: int, report: Path) -> set[str]:
-    """Run every case, strict ones too, and return the names of those that fail."""
+def run(program: Path, port: int, report: Path, timeout: int, *specs: str) -> dict[str, bool]:
+    """Run the cases of some sections, strict ones too; return which ones are good."""
     run = subprocess.run(
-        [str(program), "--strict", "--timeout", "1", "--port", str(port),
-         "--junit-report", str(report)],
+        [str(program), "--strict", "--timeout", str(timeout), "--port", str(port),
+         "--path", f"/{PLAIN}/call", "--junit-report", str(report), *specs],
         capture_output=True, text=True, timeout=RUN_LIMIT, check=False,
     )  # fmt: skip
     assert report.exists(), run.stdout + run.stderr
     text = re.sub(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]", b"?", report.read_bytes())  # of frames, as is
-    cases = list(ElementTree.fromstring(text).iter("testcase"))
-    assert len(cases) >= LEAST_CASES
     return {
-        f"{case.get('package')} {case.get('classname')}"
-        for case in cases
-        if any(child.tag != "skipped" for child in case)
+        f"{case.get('package')} {case.get('classname')}": all(
+            each.tag == "skipped" for each in case
+        )
+        for case in ElementTree.fromstring(text).iter("testcase")
     }
 
 
-def test_the_listener(scene, h2spec, tmp_path):
-    assert failures(h2spec, scene.sidecar.triple_port, tmp_path / "report.xml") == NGHTTP2
+def failures(program: Path, port: int, report: Path, listed: set[str]) -> set[str]:
+    """Run every case and return the names of those that fail.
+
+    Sections with a case that should be good get a second chance: h2spec takes what comes late, or
+    in pieces, for a failure.
+    """
+    found = run(program, port, report, 1)
+    assert len(found) >= LEAST_CASES
+    bad = {name for name, is_good in found.items() if not is_good}
+    doubtful = {name.split()[0] for name in bad - listed}
+    if doubtful:
+        found |= run(program, port, report, 3, *doubtful)
+    return {name for name, is_good in found.items() if not is_good}
 
 
-def test_nghttp2_alone(h2spec, tmp_path):
+@pytest.fixture(scope="module")
+def plain(scene) -> ServerProcess:
+    """The plain server, which is a provider, too.
+
+    It answers when a request is complete. What the sidecar refused by itself would be answered
+    before the frames that a case is about have come.
+    """
     port = free_port()
     command = (sys.executable, "-m", "tests.e2e.plain_http2", str(port))
-    server = ServerProcess(tmp_path / "plain.log", port, *command)
-    with contextlib.ExitStack() as stack:
-        stack.callback(server.kill)
-        server.wait_ready()
-        assert failures(h2spec, port, tmp_path / "report.xml") == NGHTTP2
+    server = ServerProcess(scene.directory / "plain.log", port, *command)
+    scene.adopt("plain", server).wait_ready()
+    scene.register("plain", [provider(port, PLAIN)])
+    return server
+
+
+@pytest.fixture(scope="module")
+def failed(scene, plain, h2spec, tmp_path_factory) -> dict[str, set[str]]:
+    """The failures of the listener and of nghttp2; both mostly wait, so they run at once."""
+    directory = tmp_path_factory.mktemp("h2spec")
+    servers = {
+        "listener": (scene.sidecar.triple_port, LISTENER),
+        "nghttp2": (plain.port, NGHTTP2),
+    }
+    with ThreadPoolExecutor() as pool:
+        runs = {
+            name: pool.submit(failures, h2spec, port, directory / f"{name}.xml", listed)
+            for name, (port, listed) in servers.items()
+        }
+    return {name: run.result() for name, run in runs.items()}
+
+
+def test_the_listener(scene, failed):
+    assert failed["listener"] == LISTENER
+    metrics = scene.sidecar.get("/metrics")
+    assert f'service="{PLAIN}",method="call",outcome="ok"' in metrics  # the provider took part
+
+
+def test_nghttp2_alone(failed):
+    assert failed["nghttp2"] == NGHTTP2

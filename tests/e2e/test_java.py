@@ -53,11 +53,16 @@ def test_a_consumer_on_a_network_reaches_the_sidecar(fleet, caller, name, tmp_pa
     callee = VERSIONS[-1]
     group = f"plain-{callee}"
     fleet.offer(callee, group, group=group)
+    fleet.offer(callee, f"{group}-tri", group=group, protocol="tri")
     fleet.wait_known()
-    url = fleet.sidecar.url.replace("127.0.0.1", name)
+    urls = {fleet.sidecar.url: group}
+    if not caller.is_legacy:
+        urls[fleet.sidecar.triple_url] = f"{group}-tri"
     with contextlib.closing(Consumer(caller, tmp_path, sees_network=True)) as consumer:
-        reference = consumer.refer(url, group=group, timeout=5000)
-        assert reference.value("hello", "bob") == f"hello bob from {group}"
+        for url, answers in urls.items():
+            named = url.replace("127.0.0.1", name)
+            reference = consumer.refer(named, group=group, timeout=5000)
+            assert reference.value("hello", "bob") == f"hello bob from {answers}"
 
 
 @callers

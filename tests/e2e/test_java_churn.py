@@ -14,7 +14,7 @@ from tests.e2e.fleet import (
     other_modern,
     protocols,
 )
-from tests.e2e.peers import VERSIONS, Provider, Reference, Version, free_port, wait_until
+from tests.e2e.peers import HASTY, VERSIONS, Provider, Reference, Version, free_port, wait_until
 from tests.e2e.sidecar_process import SidecarProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.zookeeper, pytest.mark.timeout(120, func_only=True)]
@@ -40,7 +40,7 @@ def test_a_graceful_end_fails_no_call(fleet, callee):
         references = callers_of(fleet, callee, group)
         for reference in references:
             wait_until(lambda r=reference: "leaver" in r.many(20)["histogram"], what="both serve")
-            reference.start(threads=3, method="slow", arg=20)
+            reference.start(threads=2, method="slow", arg=20, pause=20)  # 50 calls a second
         time.sleep(0.5)
         leaver.terminate()
         wait_until(lambda: leaver.has_ended, what="graceful end")
@@ -60,7 +60,7 @@ def test_a_killed_provider_costs_only_the_calls_in_flight(fleet, callee):
     with contextlib.closing(first):
         for reference in references:
             wait_until(lambda r=reference: "phoenix" in r.many(20)["histogram"], what="both serve")
-            reference.start(threads=threads, method="slow", arg=10)
+            reference.start(threads=threads, method="slow", arg=20, pause=20)
         time.sleep(0.5)
         first.kill()
     second = Provider(callee, fleet.peers.directory, **words)
@@ -82,12 +82,12 @@ def test_a_restarted_sidecar_is_found_again(fleet, caller):
     offer_both(fleet, VERSIONS[-1], group)
     directory, registry = fleet.peers.directory, fleet.zookeeper.url
     with contextlib.closing(SidecarProcess(directory, registry)) as first:
-        urls = [first.url] if caller.is_legacy else [first.url, first.triple_url]
+        urls = [first.url] if caller.is_legacy else [first.url, first.triple_url + HASTY]
         references = [fleet.peers.reference(caller, url, group=group) for url in urls]
         for reference in references:
             answered(reference, 5)
         assert first.stop() == 0
-    with contextlib.closing(SidecarProcess(directory, registry, first.port, first.triple_port)):
+    with contextlib.closing(SidecarProcess(directory, registry, **first.ports)):
         # 3.x: the call that connects succeeds, the next ones fail until the reconnect task's turn.
         for reference in references:
             wait_until(
@@ -128,7 +128,7 @@ def test_every_instance_is_replaced_without_a_failed_call(fleet):
         old = [begin(version, "old") for version in VERSIONS]
         references = fleet.both(group, timeout=3000)[2:]
         for reference in references:
-            reference.start(threads=3, method="slow", arg=10)
+            reference.start(threads=2, method="slow", arg=20, pause=20)
         for leaver, version in zip(old, reversed(VERSIONS), strict=True):
             begin(version, "new")
             leaver.terminate()

@@ -1,4 +1,4 @@
-"""Java Triple consumers call Java Triple providers: what happens direct happens through the sidecar.
+"""Java Triple consumers and providers: what happens direct happens through the sidecar.
 
 Every test has a group of its own, so that one fleet, registry and sidecar serve them all.
 """
@@ -97,6 +97,7 @@ class TestCalls:
 
     @pytest.mark.parametrize("size", [MIB, 5 * MIB])
     def test_big_payload_both_ways(self, plain, size):
+        plain.value()  # a 3.2 consumer fails when a connection is so new that it has no window
         assert plain.value("echoBytes", size) == size
 
     def test_attachments_both_ways(self, plain, callee):
@@ -142,10 +143,11 @@ class TestStreams:
         assert end["thrown"] == "org.apache.dubbo.rpc.StatusRpcException"
         assert end["root"].startswith("UNKNOWN : no more tea")
 
-    @pytest.mark.parametrize("size", [1, MIB])
+    @pytest.mark.parametrize("size", [1, 3000, MIB])
     def test_client_stream(self, streams, callee, size, via):
         if size == MIB and callee.name == "3.3" and via == DIRECT:
-            pytest.skip("a 3.3 provider loses the border of messages that share a frame")
+            pytest.skip("a 3.3 provider loses a message that shares a frame with the first one")
+        streams.value("cancelled")  # as with big payloads
         end = streams.value("join", 5, size=size)
         assert (end["messages"], end["last"]) == (1, f"5 of {5 * size} from streams-{callee}")
 
@@ -180,13 +182,13 @@ def test_a_stream_outlives_the_timeout_of_its_service(fleet, via, caller):
 class TestStub:
     """A service whose arguments are protobuf messages, so that nothing is wrapped."""
 
-    def test_unary(self, tea, callee):
-        assert tea.value("brew", "oolong") == f"oolong from tea-{callee}"
+    def test_unary(self, tea):
+        assert tea.value("brew", "oolong") == "oolong is ready"
 
     def test_a_status_and_its_text(self, tea, callee):
         answer = tea.call("brew", "coffee")
         assert answer["causes"][-1] == "org.apache.dubbo.rpc.StatusRpcException"
-        # 3.3 writes the text as it is: what is not ASCII is lost, and the name of the status is in it.
+        # 3.3 does not encode the text, loses what is not ASCII and adds the name of the status.
         text = "NOT_FOUND : no coffee ? here" if callee.name == "3.3" else "no coffee \u8336 here"
         assert answer["root"] == f"NOT_FOUND : {text}"
 
@@ -200,16 +202,16 @@ class TestStub:
         assert answer["root_code"] == code
         assert answer["root"].startswith(text)
 
-    def test_server_stream_with_trailers(self, tea, callee):
+    def test_server_stream_with_trailers(self, tea):
         end = tea.value("pour", "oolong")
-        assert (end["messages"], end["last"]) == (4, f"from tea-{callee}")
+        assert (end["messages"], end["last"]) == (4, "enough")
         failed = tea.value("pour", "coffee")
         assert failed["messages"] == 3
         assert failed["root"].startswith("NOT_FOUND : ")
 
-    def test_bi_stream(self, tea, callee):
+    def test_bi_stream(self, tea):
         end = tea.value("taste", "sip")
-        assert (end["messages"], end["last"]) == (4, f"from tea-{callee}")
+        assert (end["messages"], end["last"]) == (4, "enough")
 
 
 @routes

@@ -41,10 +41,12 @@ def call(ask, interface: str, method: str, *arguments: object, **headers: str):
     return ask("POST", f"/{interface}/{method}", body, **{**JSON, **headers})
 
 
-def test_a_call_with_arguments(ask):
+def test_a_call_with_arguments(ask, via):
     answer = call(ask, INTERFACE, "hello", "bob \u8336")
     assert (answer.status, answer.json) == (200, "hello bob \u8336 from http-greeter")
     assert answer.headers["content-type"] == "application/json"
+    if via == SIDECAR:
+        assert "alt-svc" not in answer.headers  # it names the provider's own port
 
 
 def test_objects(ask):

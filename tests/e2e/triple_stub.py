@@ -94,15 +94,18 @@ class Connection:
         """Read until the consumer has gone."""
         with self.engine as engine:
             engine.initiate_connection()
-        with self.transport, contextlib.suppress(OSError, h2.exceptions.ProtocolError):
-            with self.transport.makefile("rb") as stream:
-                self._feed(stream.read(len(PREFACE)))
-                while len(head := stream.read(FRAME_HEADER)) == FRAME_HEADER:
-                    frame = head + stream.read(int.from_bytes(head[:3], "big"))
-                    if head[3] == GOAWAY:  # h2 would take it for the end, but open streams go on
-                        self.is_leaving = True
-                    else:
-                        self._feed(frame)
+        with (
+            self.transport,
+            contextlib.suppress(OSError, h2.exceptions.ProtocolError),
+            self.transport.makefile("rb") as stream,
+        ):
+            self._feed(stream.read(len(PREFACE)))
+            while len(head := stream.read(FRAME_HEADER)) == FRAME_HEADER:
+                frame = head + stream.read(int.from_bytes(head[:3], "big"))
+                if head[3] == GOAWAY:  # h2 would take it for the end, but open streams go on
+                    self.is_leaving = True
+                else:
+                    self._feed(frame)
         self.is_closed = True
 
     def _feed(self, data: bytes) -> None:
@@ -143,10 +146,10 @@ class Connection:
 class TripleStub:
     """Listens on a loopback port."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.answer: Callable[[Request], None] = Request.greet
         self.connections: list[Connection] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -172,6 +175,7 @@ class TripleStub:
 
     def close(self) -> None:
         """Stop listening and close every connection."""
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that holds it
         self._listener.close()
         for connection in self.connections:
             connection.cut()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+
+from mypy_extensions import mypyc_attr, trait
 
 # Pseudo-headers first; bytes, repetitions and order as they came.
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-class Receiver(Protocol):
+@trait
+class Receiver:
     """Hears what a peer sent. Its methods may call the session, but neither feed nor deliver."""
 
     def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
@@ -42,3 +44,11 @@ class Receiver(Protocol):
 
     def on_window(self, stream_id: int) -> None:
         """Hear that the peer takes more of a stream, or of all streams (0)."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OpenReceiver(Receiver):
+    """A receiver that does nothing, for programs that are not compiled to inherit from.
+
+    They cannot inherit from a compiled trait.
+    """

@@ -13,6 +13,7 @@ after it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import ngh2
@@ -71,7 +72,16 @@ class Session:
         self._limits: Final = limits
         self._meter: Final = FrameMeter(limits, is_server)
         role = ngh2.Role.SERVER if is_server else ngh2.Role.CLIENT
-        self._connection: Final = ngh2.Connection(role, _configuration(limits))
+        connection = ngh2.Connection(role, _configuration(limits))
+        self._connection: Final = connection
+        # Bound once: what each call needs is not looked up by its name each time.
+        self._receive_data: Final[Callable[[bytes | memoryview], None]] = connection.receive_data
+        self._events: Final[Callable[[], list[ngh2.Event]]] = connection.events
+        self._data_to_send: Final[Callable[..., bytes]] = connection.data_to_send
+        self._send_data: Final[Callable[..., None]] = connection.send_data
+        self._send_trailers: Final[Callable[[int, Headers], None]] = connection.send_trailers
+        self._queued_body_size: Final[Callable[..., int]] = connection.queued_body_size
+        self._acknowledge: Final[Callable[[int, int], None]] = connection.acknowledge_received_data
         self._held = b""
         self._open: Final[set[int]] = set()
         self._reset_here: Final[set[int]] = set()
@@ -82,6 +92,8 @@ class Session:
         self._last_code = codes.NO_ERROR
         self._is_cut = False
         self._has_parted = False
+        # While less than this was acknowledged the peer has window left: an update can wait.
+        self.window_step: Final[int] = limits.stream_window // 4
         self.broken = ""
         self.is_leaving = False
         self._is_settled = False
@@ -120,7 +132,7 @@ class Session:
 
     def deliver(self, now: float, receiver: Receiver) -> None:
         """Tell the receiver which streams ended by what was written: call it after ``take``."""
-        for event in self._connection.events():
+        for event in self._events():
             if self.broken:
                 return
             self._dispatch(event, now, receiver)
@@ -155,11 +167,26 @@ class Session:
         if self.broken:
             return b""
         try:
-            output = self._connection.data_to_send(amount)
+            output = self._data_to_send(amount)
         except ngh2.NGH2Error as error:
             self.fail(_word_of(error))
             return b""
         self._is_cut = len(output) == amount
+        return output
+
+    def take_all(self) -> bytes:
+        """Hand out all that can be written, with one copy less than ``take``; then ``deliver``.
+
+        That is ``queued_of_all`` at most, and the heads of frames.
+        """
+        if self.broken:
+            return b""
+        try:
+            output = self._data_to_send()
+        except ngh2.NGH2Error as error:
+            self.fail(_word_of(error))
+            return b""
+        self._is_cut = False
         return output
 
     def farewell(self) -> bytes:
@@ -218,7 +245,10 @@ class Session:
         if stream_id not in self._open:
             return False
         try:
-            self._connection.send_data(stream_id, data, end_stream=is_end)
+            if is_end:
+                self._send_data(stream_id, data, end_stream=True)
+            else:
+                self._send_data(stream_id, data)
         except ngh2.NGH2Error:
             return False
         self._meter.note_sent(len(data))
@@ -229,7 +259,7 @@ class Session:
         if stream_id not in self._open:
             return False
         try:
-            self._connection.send_trailers(stream_id, headers)
+            self._send_trailers(stream_id, headers)
         except ngh2.NGH2Error:
             return False
         return True
@@ -255,14 +285,19 @@ class Session:
     def acknowledge(self, stream_id: int, amount: int) -> bool:
         """Return window to the peer for data that was heard; of streams that are over, too."""
         try:
-            self._connection.acknowledge_received_data(amount, stream_id)
+            self._acknowledge(amount, stream_id)
         except (ngh2.NGH2Error, ValueError):
             return False
         return True
 
     def queued(self, stream_id: int) -> int:
         """Return the bytes of a body that ``take`` has not handed out; 0 when it is over."""
-        return self._connection.queued_body_size(stream_id) if stream_id in self._open else 0
+        return self._queued_body_size(stream_id) if stream_id in self._open else 0
+
+    @property
+    def queued_of_all(self) -> int:
+        """The bytes of all bodies that ``take`` has not handed out."""
+        return self._queued_body_size()
 
     def ping(self, payload: bytes) -> bool:
         """Send a PING with eight bytes."""
@@ -299,14 +334,14 @@ class Session:
             return ""
         try:
             if self._held:
-                self._connection.receive_data(self._held + data[:first])
+                self._receive_data(self._held + data[:first])
                 self._held = b""
                 if first < whole:
-                    self._connection.receive_data(memoryview(data)[first:whole])
+                    self._receive_data(memoryview(data)[first:whole])
             elif whole == len(data):
-                self._connection.receive_data(data)
+                self._receive_data(data)
             else:
-                self._connection.receive_data(memoryview(data)[:whole])
+                self._receive_data(memoryview(data)[:whole])
         except ngh2.NGH2Error as error:
             return _word_of(error)
         if whole < len(data):

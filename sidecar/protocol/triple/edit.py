@@ -49,6 +49,8 @@ def request_headers(
     at the end. Left out are fields for one hop: those of RFC 9110 and those that `connection`
     names, a `te` other than `trailers`, and a `host` beside an authority.
     """
+    if timeout_us < 0 and not (path or authority or extra or head.needs_cleaning):
+        return headers
     kept = _without_hop_by_hop(headers, authority) if head.needs_cleaning else headers
     changes: dict[bytes, bytes] = {}
     if path:

@@ -94,8 +94,8 @@ class TripleHead:
     ``kind`` is GRPC or REST. ``path`` is the text of the whole `:path`; ``service_path`` is what
     stands before the last `/`, ``method`` what stands after it, and ``interface`` the last segment
     of the service path. ``service`` is the text of the ServiceKey. When the path cannot name a
-    service it is ``""``, and so is ``interface``; a version or group that cannot be one leaves all of
-    them empty. A ``method`` that cannot be a name is ``""``.
+    service it is ``""``, and so is ``interface``; a version or group that cannot be one leaves all
+    of them empty. A ``method`` that cannot be a name is ``""``.
     ``timeout_us`` is the time the consumer will still wait in microseconds, -1 when the request
     does not say, 0 when it is over. ``size`` is that of the header list as RFC 9113 counts it.
     ``needs_cleaning`` is set when a header may have to be left out for the next hop.
@@ -183,7 +183,7 @@ class HeadReader:
                 if slot < _SLOTS:
                     if values[slot] is None:
                         values[slot] = value
-                elif slot == _HOP_BY_HOP or value.lower() != TRAILERS:
+                elif slot == _HOP_BY_HOP or (value != TRAILERS and value.lower() != TRAILERS):
                     values[_CLEANING] = _YES
         key = tuple(values[:_LIMITS])
         known = self._heads.get(key)

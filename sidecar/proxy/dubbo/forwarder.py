@@ -112,5 +112,5 @@ class Forwarder(RequestHandler):
         self.last_of_gone = max(self.last_of_gone, downstream.last_request)
         self._settlement.consumer_ended(downstream)
         for call in downstream.session.take_all():
-            self.walk.waiting.remove(call.service_name, call)
+            self.walk.withdraw(call)
             self._settlement.cancel(call, now)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.protocol.http2.receiver import Headers, Receiver
+from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.link import LARGE_READ, FlushQueue
-from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall
+from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall, keepable
 from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
 
@@ -19,6 +20,9 @@ STALL: Final = 300.0
 PING: Final = b"draining"  # its answer says that the consumer has seen the first GOAWAY
 # How long (s) that answer is awaited before the second GOAWAY.
 NOTICE: Final = 1.0
+# How long (s) a connection that was given up is still read. To close it with bytes unread would be
+# a reset, which can overtake the GOAWAY that says why.
+LINGER: Final = 1.0
 
 
 class RequestHandler:
@@ -50,7 +54,7 @@ class Patience:
 
 
 @final
-class Downstream(ConsumerSide):
+class Downstream(ConsumerSide, Receiver):
     """The protocol object of one consumer connection."""
 
     def __init__(
@@ -71,8 +75,10 @@ class Downstream(ConsumerSide):
         self._is_greeted = False  # the consumer's settings have come
         self._is_ping_due = False
         self._is_final = False  # the second GOAWAY is on its way
+        self._is_lingering = False
         self._left_at = 0.0
         self._active_at = self._now
+        self._returned = 0  # bytes of windows, since updates were looked for
         self._early: list[TripleCall] = []  # answered before their request has ended
         self.calls: Final[dict[int, TripleCall]] = {}
 
@@ -99,6 +105,8 @@ class Downstream(ConsumerSide):
 
     def data_received(self, data: bytes) -> None:
         """Take the bytes of one read."""
+        if self.is_closed:
+            return
         self._now = self.clock()
         session = self._session
         session.feed(data, self._now, self)
@@ -126,7 +134,7 @@ class Downstream(ConsumerSide):
         if call is None:
             self._session.acknowledge(stream_id, len(data))
         else:
-            call.receive(data, is_end, self._patience.replay)
+            call.receive(data, is_end, keepable(self._patience.replay, len(self.calls)))
 
     def on_trailers(self, stream_id: int, headers: Headers) -> None:
         """Take the trailers of a request."""
@@ -211,9 +219,13 @@ class Downstream(ConsumerSide):
 
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the request that were taken."""
-        self._session.acknowledge(call.stream_id, amount)
-        if not self.is_registered and self._session.has_output:
-            self._register()
+        session = self._session
+        session.acknowledge(call.stream_id, amount)
+        self._returned += amount
+        if self._returned >= session.window_step and not self.is_registered:
+            self._returned = 0
+            if session.has_output:
+                self._register()
 
     def queued(self, call: TripleCall) -> int:
         """Return the bytes of the response that the transport has not taken."""
@@ -244,10 +256,11 @@ class Downstream(ConsumerSide):
 
     def _write(self) -> bool:
         """Write; tell whether nothing is left that could be written."""
-        is_all = write_out(self, self._session)
-        for call, taken in self._backlog.settle(is_all):
+        is_all = write_out(self, self._session, self._backlog.held)
+        for held in self._backlog.settle(is_all):
+            call = held.call
             if call.provider is not None:
-                call.provider.took(call, taken)
+                call.provider.took(call, held.taken)
             if call.is_done and not call.is_request_ended:
                 self._early.append(call)
         return is_all
@@ -311,6 +324,8 @@ class Downstream(ConsumerSide):
         self._now = now
         super().check(now, STALL)
         if self.is_closed:
+            if self._is_lingering and now - self._left_at >= LINGER:
+                self.abort()
             return
         patience = self._patience
         since = self._session.header_since
@@ -333,13 +348,27 @@ class Downstream(ConsumerSide):
         if self.is_closing:
             return
         session = self._session
-        if session.broken != CLOSED:
-            self.closed_because = self.closed_because or session.broken
-        farewell = session.farewell()
-        if farewell and self.transport is not None:
-            self.transport.write(farewell)
         session.close_all(self)
-        self.close()
+        if session.broken == CLOSED:
+            self.close()
+        else:
+            self.closed_because = self.closed_because or session.broken
+            self._linger(session.farewell())
+
+    def _linger(self, farewell: bytes) -> None:
+        """Write the last bytes, and have the consumer close the connection."""
+        self.is_closed = True
+        self._is_lingering = True
+        self._left_at = self.clock()
+        transport = self.transport
+        if transport is None:
+            return
+        if farewell:
+            transport.write(farewell)
+        if transport.can_write_eof():
+            transport.write_eof()
+        if self.is_giving_way:
+            transport.resume_reading()
 
     def eof_received(self) -> bool:
         """End with the consumer: one that has closed its half reads no answers in HTTP/2."""

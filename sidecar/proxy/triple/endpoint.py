@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from sidecar.model.instance import Instance
+from sidecar.protocol.http2 import codes
 from sidecar.proxy.endpoint import Endpoint, EndpointContext
 from sidecar.proxy.triple.exchange import TripleCall
 from sidecar.proxy.triple.settlement import TripleSettlement
@@ -58,11 +59,15 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
             return True
         if not self.park(call):
             return False
+        self._open_another(now)
+        return True
+
+    def _open_another(self, now: float) -> None:
+        """Open a connection for calls that wait, without haste when there are others."""
         if not self.links:
             self.connect(now)
         elif len(self.links) < self._max_connections:
             self.add_connection(now)
-        return True
 
     @property
     def may_wait(self) -> bool:
@@ -101,8 +106,8 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
             if call is None:
                 return
             self.forward(link, call, now)
-        if self.parked and len(self.links) < self._max_connections:
-            self.add_connection(now)
+        if self.parked:
+            self._open_another(now)
 
     def has_room(self, link: Upstream, now: float) -> None:
         """Send calls that wait for a stream."""
@@ -111,6 +116,11 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
 
     def connected(self, link: Upstream, now: float) -> None:
         """Use a new connection; those that are too old are replaced by it."""
+        if link.is_leaving:
+            # GOAWAY was the first word: to dial again at once would lead to the same.
+            self.leavers.append(link)
+            self.connect_failed("the provider takes no calls", now)
+            return
         super().connected(link, now)
         for each in list(self.links):
             if each is not link and each.expires <= now:
@@ -135,7 +145,14 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
                 self.connect(now)
 
     def refused(self, call: TripleCall, now: float) -> None:
-        """Find another instance for a call that the provider did not process."""
+        """Find another instance for a call that the provider did not process.
+
+        The same one is asked again if there is no other, but once: it refuses because it has enough
+        to do.
+        """
+        if call.tried is not None and self.address in call.tried:
+            self._settlement.reset_by_provider(call, codes.REFUSED_STREAM, now)
+            return
         self._settlement.count(names.RETRIES, "refused")
         self.move(call, now)
 

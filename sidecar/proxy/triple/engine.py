@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sidecar.model import protocol
 from sidecar.model.instance import Instance
+from sidecar.protocol.http1.session import ServerSession
 from sidecar.protocol.http2.limits import SessionLimits
 from sidecar.protocol.http2.session import Session
 from sidecar.proxy.connector import Connector
@@ -18,6 +19,7 @@ from sidecar.proxy.triple.downstream import Downstream, Patience
 from sidecar.proxy.triple.endpoint import TripleEndpoint
 from sidecar.proxy.triple.exchange import TripleCall
 from sidecar.proxy.triple.forwarder import Forwarder
+from sidecar.proxy.triple.http1 import Http1Downstream
 from sidecar.proxy.triple.paths import Paths
 from sidecar.proxy.triple.settlement import PROTOCOL, TripleSettlement
 from sidecar.proxy.triple.upstream import Manner, Upstream
@@ -101,15 +103,37 @@ class TripleEngine(Engine[TripleCall]):
         # Compiled classes cannot inherit from asyncio's; loops call the methods by name.
         return downstream  # type: ignore[return-value]
 
+    def admit_http1(self, listener: Listener) -> asyncio.BaseProtocol:
+        """Return the protocol object of a consumer that speaks HTTP/1.1."""
+        tools = self._tools
+        scheme = b"http" if listener.tls is None else b"https"
+        downstream = Http1Downstream(
+            self._forwarder, tools.queue, tools.clock, ServerSession(self._limits, scheme),
+            self._patience, Paths(listener.paths, listener.default_service),
+            int(tools.settings.http2.stream_window),
+        )  # fmt: skip
+        self.consumers.add(downstream)
+        return downstream  # type: ignore[return-value]
+
     def wake(self, service: str, now: float) -> None:
         """Go on with the calls that wait for a service, and tell who watches its health."""
         super().wake(service, now)
         self._forwarder.desk.wake(service)
 
+    @property
+    def unfinished(self) -> int:
+        """What a process that ends waits for; who watches the health of services only listens."""
+        return super().unfinished - len(self._forwarder.desk)
+
     def check(self, now: float) -> None:
         """Do what time asks for; called about once a second."""
         super().check(now)
         self._forwarder.desk.keep_watched(now)
+
+    def refuse_new(self) -> None:
+        """Take no new calls; those in flight finish."""
+        self._forwarder.desk.close(self._tools.clock())
+        super().refuse_new()
 
     def give_up(self, consumer: Any) -> None:
         """End the calls of a consumer that is gone."""

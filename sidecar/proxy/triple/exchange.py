@@ -13,10 +13,26 @@ from mypy_extensions import trait
 
 from sidecar.protocol.http2.session import Headers
 from sidecar.protocol.triple.head import GRPC, TripleHead
+from sidecar.protocol.triple.message import FirstMessage
 from sidecar.proxy.call import Call
 from sidecar.proxy.consumer import ConsumerLink
 from sidecar.proxy.link import FlushQueue
 from sidecar.proxy.triple.paths import Paths
+
+# What the calls of one connection keep of requests that were sent; those that come one after the
+# other and then wait keep some times this. gRPC keeps as much for a channel.
+MAX_KEPT: Final = 16 * 1024 * 1024
+# Heads of status 1xx that are passed on of one answer: no window holds them back, and a consumer
+# that does not read would have all of them kept. There are seldom more than one.
+MAX_INFORMED: Final = 8
+# Pieces are put together up to this size (bytes): a body in tiny ones would take many times its
+# size, and there would be no end of them.
+JOINED: Final = 1024
+
+
+def keepable(most: int, calls: int) -> int:
+    """Return what may be kept of one request that was sent: the more calls there are, the less."""
+    return min(most, MAX_KEPT // max(calls, 1))
 
 
 class ConsumerSide(ConsumerLink):
@@ -88,7 +104,7 @@ class ProviderSide:
 class TripleCall(Call):
     """One request of a consumer: a stream there and, once it is sent, one at a provider.
 
-    ``kept`` is what is known of the request's body while the call may still be sent (again).
+    ``headers`` and ``kept`` are what is known of the request while it may still be sent (again).
     ``unread`` counts its bytes that were received and that no provider's transport has taken;
     ``repeated`` those that a provider gets again, which are not returned to the window twice.
     """
@@ -108,7 +124,7 @@ class TripleCall(Call):
         self.consumer: Final = consumer
         self.stream_id: Final = stream_id
         self.head: Final = head
-        self.headers: Final = headers
+        self.headers = headers  # as long as they may be sent
         self.is_grpc: Final = head.kind == GRPC
         self.is_named_by_path = False  # the provider is called by the path it has registered
         self.provider: ProviderSide | None = None
@@ -119,8 +135,11 @@ class TripleCall(Call):
         self.request_trailers: Headers | None = None
         self.is_request_ended = is_ended
         self.is_sent = False  # bytes of it may have left
+        self.first: FirstMessage | None = None
+        self.is_apart = False  # the first message left in frames of its own, as far as it must
         self.is_idempotent = False
         self.is_resent = False
+        self.informed = 0  # heads of status 1xx that were passed on
         self.has_begun = False  # the head of the response is on its way to the consumer
         self.http_status = 200
         self.exception_code = 0
@@ -130,18 +149,29 @@ class TripleCall(Call):
     @property
     def held_bytes(self) -> int:
         """The bytes that are kept while the call cannot leave."""
-        return self.kept_bytes
+        return self.head.size + self.kept_bytes
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the provider's transport took all of the request."""
+        return self.is_request_ended and self.unread == 0 and self.repeated == 0
 
     def keep(self, data: bytes) -> None:
         """Remember a piece of the request."""
-        self.kept.append(data)
+        kept = self.kept
+        if kept and len(kept[-1]) + len(data) <= JOINED:
+            kept[-1] += data
+        else:
+            kept.append(data)
         self.kept_bytes += len(data)
 
     def forget(self) -> None:
         """Give up what is kept of the request: it is not sent again."""
-        self.may_replay = False
-        self.kept = []
-        self.kept_bytes = 0
+        if self.may_replay:
+            self.may_replay = False
+            self.headers = ()
+            self.kept = []
+            self.kept_bytes = 0
 
     def depart(self, most: int) -> None:
         """Note that bytes of the call may leave now; ``most`` is what may be kept of it."""
@@ -178,6 +208,12 @@ class TripleCall(Call):
         self.request_trailers = trailers
         if self.provider is not None and not self.is_done:
             self.provider.finish(self, trailers)
+
+    def inform(self, headers: Headers) -> None:
+        """Pass on an informational head of the response, unless there are too many."""
+        if self.informed < MAX_INFORMED:
+            self.informed += 1
+            self.consumer.inform(self, headers)
 
     def taken(self, amount: int) -> None:
         """Note that the provider's transport took so many bytes of the request."""

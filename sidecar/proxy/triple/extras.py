@@ -23,8 +23,13 @@ from sidecar.proxy.triple.exchange import TripleCall
 MIN_SPENT_US: Final = 1000
 
 
-def outgoing(call: TripleCall, default_tag: str, is_authority_own: bool, now: float) -> Headers:
-    """Return the headers of a call for its chosen instance."""
+def outgoing(
+    call: TripleCall, default_tag: str, is_authority_own: bool, is_tls: bool, now: float
+) -> Headers:
+    """Return the headers of a call for its chosen instance.
+
+    Over TLS (``is_tls``) they say so: servers may refuse a scheme that is not the connection's.
+    """
     head = call.head
     instance = call.instance
     path = b""
@@ -37,6 +42,8 @@ def outgoing(call: TripleCall, default_tag: str, is_authority_own: bool, now: fl
             authority = instance.address.encode()
         if instance.token or instance.group != head.group or instance.version != head.version:
             extra = _identity(head, instance)
+    if is_tls:
+        extra.append((b":scheme", b"https"))
     if default_tag and not head.tag:
         extra.append((b"dubbo.tag", default_tag.encode()))
     return request_headers(call.headers, head, path, authority, _left_us(call, now), extra)

@@ -111,7 +111,7 @@ class Forwarder(RequestHandler):
             return configured, False
         if head.service and not head.service_path.startswith(REFLECTION):
             return head.service, True
-        if paths.default_service:
+        if paths.default_service and head.path:  # CONNECT has none, and is for no service
             return paths.default_service, False
         return self._any_service() if head.service else "", False
 
@@ -167,7 +167,7 @@ class Forwarder(RequestHandler):
 
     def cancelled(self, call: TripleCall, now: float) -> None:
         """Give up a call whose consumer does not want it any more."""
-        self.walk.waiting.remove(call.service_name, call)
+        self.walk.withdraw(call)
         self._settlement.cancel(call, now)
 
     def consumer_lost(self, consumer: ConsumerSide, now: float) -> None:

@@ -123,6 +123,11 @@ class HealthDesk(ProviderSide):
             if service is not None:
                 service.last_used = now_ms
 
+    def close(self, now: float) -> None:
+        """End all calls: watchers would hold up the end of the process for nothing."""
+        for call in [*self._readers, *self._inquiries]:
+            self._settlement.refuse_late(call, now)
+
     def _ask(self, call: TripleCall, text: str) -> None:
         del self._readers[call]
         try:

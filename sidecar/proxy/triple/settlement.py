@@ -49,10 +49,7 @@ class TripleSettlement(Settlement[TripleCall]):
         if not headers or headers[0][1] != _OK:
             call.http_status = ending.http_status(headers)
         if not call.is_grpc:
-            call.has_begun = True
-            call.consumer.begin(call, headers, is_end)
-            if is_end:
-                self._answered(call, ending.outcome_of_http(call.http_status), now)
+            self._begin_http(call, headers, is_end, now)
             return
         if call.http_status != 200 and not (is_end and _has_status(headers)):
             status = reply.grpc_status_of_http(call.http_status)
@@ -71,6 +68,15 @@ class TripleSettlement(Settlement[TripleCall]):
         call.has_begun = True
         call.consumer.begin(call, headers, True)
         self._answered(call, ending.outcome_of(status, call.exception_code), now)
+
+    def _begin_http(self, call: TripleCall, headers: Headers, is_end: bool, now: float) -> None:
+        call.has_begun = True
+        if call.head.http_method == "HEAD" and not is_end:
+            is_end = True  # has no body by definition, but Dubbo 3.3 sends one
+            self._want_no_more(call)
+        call.consumer.begin(call, headers, is_end)
+        if is_end:
+            self._answered(call, ending.outcome_of_http(call.http_status), now)
 
     def body(self, call: TripleCall, data: bytes, is_end: bool, now: float) -> None:
         """Pass on a piece of a response."""
@@ -98,7 +104,7 @@ class TripleSettlement(Settlement[TripleCall]):
 
     def _answered(self, call: TripleCall, result: int, now: float) -> None:
         provider = call.provider
-        if provider is not None and not call.is_request_ended:
+        if provider is not None and not call.is_taken:
             provider.cut(call, codes.NO_ERROR)
         self._end(call, result, now)
 

@@ -10,10 +10,12 @@ from typing import Final, final
 from mypy_extensions import trait
 
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import CLOSED, Headers, Session
+from sidecar.protocol.http2.receiver import Headers, Receiver
+from sidecar.protocol.http2.session import CLOSED, PROTOCOL, Session
+from sidecar.protocol.triple.message import FirstMessage
 from sidecar.proxy.endpoint import ProviderLink
 from sidecar.proxy.link import LARGE_READ, FlushQueue
-from sidecar.proxy.triple.exchange import ProviderSide, TripleCall
+from sidecar.proxy.triple.exchange import ProviderSide, TripleCall, keepable
 from sidecar.proxy.triple.extras import outgoing
 from sidecar.proxy.triple.settlement import TripleSettlement
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
@@ -58,7 +60,7 @@ class Manner:
 
 
 @final
-class Upstream(ProviderLink, ProviderSide):
+class Upstream(ProviderLink, ProviderSide, Receiver):
     """The protocol object of one provider connection; ``expires`` is when it has to be replaced."""
 
     def __init__(
@@ -86,7 +88,11 @@ class Upstream(ProviderLink, ProviderSide):
         self._backlog: Final = Backlog(session)
         self._now = liveness.last_read
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
+        self._returned = 0  # bytes of windows, since updates were looked for
         self._unread = 0  # bytes of responses that consumers have not taken
+        self._is_tls = False
+        self._is_greeted = False  # the provider's settings have come
+        self._greeting: asyncio.Future[None] | None = None
         self._is_told = False  # the owner knows that this connection takes no new calls
         self.expires: Final = expires
         self.calls: Final[dict[int, TripleCall]] = {}
@@ -100,6 +106,11 @@ class Upstream(ProviderLink, ProviderSide):
             and not self._session.is_leaving
             and len(self.calls) < self._session.max_streams
         )
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the provider takes no further streams here."""
+        return self._session.is_leaving
 
     @property
     def is_clogged(self) -> bool:
@@ -119,21 +130,43 @@ class Upstream(ProviderLink, ProviderSide):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start with a connected transport."""
         self.open(transport)
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         self._session.start()
         self._register()
+
+    async def greeted(self) -> str:
+        """Wait for the provider's settings; return why there will be none, "" when they are here.
+
+        Who never sends them speaks something else, or is a process that stands still, for which the
+        kernel accepts connections: a call that was sent to it could not go elsewhere any more.
+        """
+        if not self._is_greeted and not self.is_closed:
+            self._greeting = asyncio.get_running_loop().create_future()
+            await self._greeting
+        if not self.is_closed:
+            return ""
+        return "no HTTP/2 is spoken there" if self._session.broken == PROTOCOL else "closed at once"
+
+    def _end_greeting(self) -> None:
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.set_result(None)
 
     def forward(self, call: TripleCall, now: float) -> bool:
         """Send a call that has its instance; False when no stream can be opened."""
         is_whole = call.is_request_ended and not call.kept and call.request_trailers is None
         manner = self._manner
-        headers = outgoing(call, manner.default_tag, manner.is_authority_own, now)
+        headers = outgoing(call, manner.default_tag, manner.is_authority_own, self._is_tls, now)
         stream_id = self._session.request(headers, is_whole)
         if stream_id == 0:
+            if self._session.is_leaving:  # the ids are used up
+                self.leave()
             return False
         self.last_call = now
         self.calls[stream_id] = call
         call.provider = self
         call.upstream_id = stream_id
+        call.first = None
+        call.is_apart = not call.is_grpc
         self._unsent.append(call)
         if not is_whole:
             self._send_kept(call)
@@ -175,7 +208,7 @@ class Upstream(ProviderLink, ProviderSide):
         """Take a head of status 1xx."""
         call = self.calls.get(stream_id)
         if call is not None and not call.is_done:
-            call.consumer.inform(call, headers)
+            call.inform(headers)
 
     def on_data(self, stream_id: int, data: bytes, is_end: bool) -> None:
         """Take a piece of a response."""
@@ -210,9 +243,10 @@ class Upstream(ProviderLink, ProviderSide):
 
     def on_goaway(self, last_stream_id: int, code: int) -> None:
         """Send no further calls here; what the provider will still answer is awaited."""
-        self._tell()
+        self.leave()
 
-    def _tell(self) -> None:
+    def leave(self) -> None:
+        """Take no further calls; the owner closes this connection when it is quiet."""
         if not self._is_told:
             self._is_told = True
             self._owner.leaving(self, self._now)
@@ -222,6 +256,9 @@ class Upstream(ProviderLink, ProviderSide):
 
     def on_settings(self) -> None:
         """Note that limits and windows may have changed."""
+        if not self._is_greeted:
+            self._is_greeted = True
+            self._end_greeting()
         self._backlog.unblock(CONNECTION)
         self._owner.has_room(self, self._now)
 
@@ -234,6 +271,33 @@ class Upstream(ProviderLink, ProviderSide):
 
     def body(self, call: TripleCall, data: bytes, is_end: bool) -> None:
         """Pass on a piece of the request."""
+        if data and not call.is_apart:
+            data = self._set_apart(call, data, is_end)
+        self._give(call, data, is_end)
+
+    def _set_apart(self, call: TripleCall, data: bytes, is_end: bool) -> bytes:
+        """Have the first message end with a frame; return what is still to be queued.
+
+        Java providers of 3.3 read it with a decoder of its own, and lose the part of a message that
+        comes behind it in the same frame. Consumers in Java send whole messages in large frames.
+        """
+        first = call.first
+        if first is None:
+            if is_end:
+                call.is_apart = True
+                return data
+            first = call.first = FirstMessage()
+        size = 0 if first.is_over else first.measure(data)
+        if size == len(data):
+            return data
+        call.is_apart = True
+        if size:
+            self._give(call, data[:size], False)
+        if not self.is_write_paused:
+            self._write()
+        return data[size:]
+
+    def _give(self, call: TripleCall, data: bytes, is_end: bool) -> None:
         size = len(data)
         if self._session.data(call.upstream_id, data, is_end):
             if size:
@@ -255,9 +319,13 @@ class Upstream(ProviderLink, ProviderSide):
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the response that the consumer took."""
         self._unread -= amount
-        self._session.acknowledge(call.upstream_id, amount)
-        if not self.is_registered and self._session.has_output:
-            self._register()
+        session = self._session
+        session.acknowledge(call.upstream_id, amount)
+        self._returned += amount
+        if self._returned >= session.window_step and not self.is_registered:
+            self._returned = 0
+            if session.has_output:
+                self._register()
 
     # Writing and ending.
 
@@ -278,12 +346,13 @@ class Upstream(ProviderLink, ProviderSide):
             self._break()
 
     def _write(self) -> None:
+        most = keepable(self._manner.replay, len(self.calls))
         for call in self._unsent:
-            call.depart(self._manner.replay)
+            call.depart(most)
         self._unsent = []
-        is_all = write_out(self, self._session)
-        for call, taken in self._backlog.settle(is_all):
-            call.taken(taken)
+        is_all = write_out(self, self._session, self._backlog.held)
+        for held in self._backlog.settle(is_all):
+            held.call.taken(held.taken)
 
     def resume_writing(self) -> None:
         """Write again; the transport calls it when its buffer is empty enough."""
@@ -305,10 +374,6 @@ class Upstream(ProviderLink, ProviderSide):
             call.come_back()
         return waiting
 
-    def leave(self) -> None:
-        """Take no further calls; the owner closes this connection when it is quiet."""
-        self._tell()
-
     def check(self, now: float) -> None:
         """Ask a silent provider for a sign of life, or give it up; called now and then."""
         if not self.calls and not self._is_asked_idle:
@@ -327,7 +392,9 @@ class Upstream(ProviderLink, ProviderSide):
         if self.is_closing:
             return
         word = self._session.broken
-        if word != CLOSED:
+        if word == CLOSED:
+            self.closed_because = "left"
+        else:
             self.closed_because = word
             log.warning("the connection to %s is given up: %s", self._address, word)
         farewell = self._session.farewell()
@@ -335,6 +402,7 @@ class Upstream(ProviderLink, ProviderSide):
             self.transport.write(farewell)
         self._owner.lost(self, self._clock())
         self.close()
+        self._end_greeting()
 
     def close(self) -> None:
         """Say goodbye and end the connection."""
@@ -351,5 +419,6 @@ class Upstream(ProviderLink, ProviderSide):
         self.is_closed = True
         self.transport = None
         self._settlement.upstream_closed(self.closed_because)
+        self._end_greeting()
         self._owner.lost(self, self._clock())
         self._session.fail(CLOSED)

@@ -9,22 +9,44 @@ from sidecar.proxy.link import Link
 from sidecar.proxy.triple.exchange import TripleCall
 
 # One write: what the transport holds at most before it pauses us, so that what a slow peer does not
-# take stays in the session, where it is counted and can still be dropped.
-CHUNK: Final = 64 * 1024
+# take stays in the session, where it is counted and can still be dropped. It is what the loop reads
+# at once, so that what came in one piece leaves in one: each write wakes the peer.
+CHUNK: Final = 256 * 1024
 CONNECTION: Final = 0  # the stream id of the connection's own window
 
 
-def write_out(link: Link, session: Session) -> bool:
-    """Write until nothing is left (True) or the transport has enough (False)."""
+def write_out(link: Link, session: Session, held: int) -> bool:
+    """Write until nothing is left (True) or the transport has enough (False).
+
+    ``held`` is what the session may have of bodies at most, in bytes.
+    """
     transport = link.transport
     if transport is None:
         return False
     while not link.is_write_paused:
-        data = session.take(CHUNK)
-        if not data:
+        is_last = held <= CHUNK
+        data = session.take_all() if is_last else session.take(CHUNK)
+        if data:
+            transport.write(data)
+        if is_last or len(data) < CHUNK:
             return True
-        transport.write(data)
+        held -= len(data)
     return False
+
+
+@final
+class Held:
+    """Bytes of one stream's body that its transport has not taken; the last write took ``taken``.
+
+    It is movable when a write may take some: its reader has room, as far as is known.
+    """
+
+    def __init__(self, stream_id: int, call: TripleCall, size: int) -> None:
+        self.stream_id: Final = stream_id
+        self.call: Final = call
+        self.size = size
+        self.taken = 0
+        self.is_movable = True
 
 
 @final
@@ -37,53 +59,78 @@ class Backlog:
 
     def __init__(self, session: Session) -> None:
         self._session: Final = session
-        self._calls: Final[dict[int, TripleCall]] = {}
-        self._sizes: Final[dict[int, int]] = {}
-        self._movable: dict[int, None] = {}  # a set that keeps its order
+        self._streams: Final[dict[int, Held]] = {}
+        self._movable: list[Held] = []
         self.held = 0
 
     def add(self, stream_id: int, call: TripleCall, size: int) -> None:
         """Note bytes that were queued."""
-        known = self._sizes.get(stream_id)
+        known = self._streams.get(stream_id)
         if known is None:
-            self._calls[stream_id] = call
-            self._sizes[stream_id] = size
-            self._movable[stream_id] = None
+            known = Held(stream_id, call, size)
+            self._streams[stream_id] = known
+            self._movable.append(known)
         else:
-            self._sizes[stream_id] = known + size
+            known.size += size
         self.held += size
 
     def unblock(self, stream_id: int) -> None:
         """Look at a stream (or all, CONNECTION) after the next write: its reader has made room."""
         if stream_id == CONNECTION:
-            self._movable = dict.fromkeys(self._sizes)
-        elif stream_id in self._sizes:
-            self._movable[stream_id] = None
+            for each in self._streams.values():
+                self._unblock(each)
+        else:
+            known = self._streams.get(stream_id)
+            if known is not None:
+                self._unblock(known)
+
+    def _unblock(self, held: Held) -> None:
+        if not held.is_movable:
+            held.is_movable = True
+            self._movable.append(held)
 
     def remove(self, stream_id: int) -> int:
         """Forget a stream that is over; return its bytes that were never taken."""
-        size = self._sizes.pop(stream_id, 0)
-        self._calls.pop(stream_id, None)
+        known = self._streams.pop(stream_id, None)
+        if known is None:
+            return 0
+        size = known.size
         self.held -= size
+        known.size = 0
         return size
 
-    def settle(self, is_all: bool) -> list[tuple[TripleCall, int]]:
-        """Return the calls whose bytes were taken, with how many; ``is_all`` as of the write."""
-        moved: list[tuple[TripleCall, int]] = []
+    def settle(self, is_all: bool) -> list[Held]:
+        """Return the streams of which bytes were taken; ``is_all`` is what the write said."""
+        if self.held == 0:
+            return []
+        if self._session.queued_of_all == 0:
+            return self._settle_all()
+        moved: list[Held] = []
         looked_at = self._movable
-        self._movable = {}
-        for stream_id in looked_at:
-            size = self._sizes.get(stream_id)
-            if size is None:
-                continue
-            left = self._session.queued(stream_id)
-            if left < size:
-                moved.append((self._calls[stream_id], size - left))
-                self.held -= size - left
-                self._sizes[stream_id] = left
+        self._movable = []
+        for each in looked_at:
+            if each.size == 0:
+                continue  # it is over
+            left = self._session.queued(each.stream_id)
+            if left < each.size:
+                each.taken = each.size - left
+                each.size = left
+                self.held -= each.taken
+                moved.append(each)
             if left == 0:
-                del self._sizes[stream_id]
-                del self._calls[stream_id]
-            elif not is_all:
-                self._movable[stream_id] = None
+                del self._streams[each.stream_id]
+            elif is_all:
+                each.is_movable = False
+            else:
+                self._movable.append(each)
+        return moved
+
+    def _settle_all(self) -> list[Held]:
+        moved = list(self._streams.values())
+        for each in moved:
+            each.taken = each.size
+            each.size = 0
+        self._streams.clear()
+        self._movable = []
+        self.held = 0
         return moved

@@ -11,7 +11,7 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.demo.consumer import Consumer
+from sidecar.demo.consumer import DubboConsumer
 from sidecar.demo.stage import python, same_package
 from sidecar.demo.wire import INTERFACE, METHOD
 from sidecar.protocol.hessian.write import write_map, write_string
@@ -71,7 +71,7 @@ def configuration(providers):
 
 
 async def call(program, count=1, tag=""):
-    consumer = Consumer("127.0.0.1", program.port)
+    consumer = DubboConsumer("127.0.0.1", program.port)
     tally = await consumer.call(count, tag)
     await consumer.close()
     return tally
@@ -214,6 +214,29 @@ def test_an_address_in_use_ends_the_start_with_1_and_a_sentence(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("side", ["listener", "upstream"])
+def test_a_certificate_that_cannot_be_used_ends_the_start_with_1_and_a_sentence(
+    configuration, side, tmp_path
+):
+    path = tmp_path / "tls.yaml"
+    none = str(tmp_path / "none.pem")
+    tls = {"listener": f'tls: {{certificate: "{none}", key: "{none}"}}', "upstream": ""}[side]
+    path.write_text(
+        configuration
+        + f'listeners: [{{address: "127.0.0.1:{free_port()}", {tls}}}]\n'
+        + (f'upstream: {{tls: {{ca: "{none}"}}}}\n' if side == "upstream" else "")
+    )
+    command = python("sidecar", "run", "--config", str(path))
+    done = subprocess.run(
+        command, env=same_package(), capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(("cannot listen on 127.0.0.1:", "cannot call providers in TLS: "))
+    assert last.endswith(f"{none}: No such file or directory")
+    assert "Traceback" not in done.stderr
+
+
 def test_an_idle_sidecar_ends_soon(run_program, configuration):
     program = run_program(configuration + "drain: {idle: 200ms}\n")
     program.wait_ready()
@@ -233,7 +256,7 @@ class SteadyCaller:
         self.failures = []
 
     async def run(self, seconds):
-        consumer = Consumer("127.0.0.1", self.port)
+        consumer = DubboConsumer("127.0.0.1", self.port)
         end = time.monotonic() + seconds
         try:
             while time.monotonic() < end:

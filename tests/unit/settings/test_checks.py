@@ -4,6 +4,7 @@ from sidecar.settings import checks
 from sidecar.settings.schema import (
     Admin,
     Drain,
+    Http2,
     Limits,
     Listener,
     Nearby,
@@ -12,6 +13,7 @@ from sidecar.settings.schema import (
     Services,
     Settings,
     Upstream,
+    UpstreamTls,
 )
 from sidecar.settings.units import Duration, Size
 
@@ -28,6 +30,10 @@ def findings(section):
         Registry(name="a", url="file:///x"),
         Registry(name="a", url="zookeeper://zk", username="u", password="p"),
         Settings(listeners=[Listener(address="h:0")] * 2, admin=Admin(address="h:0")),
+        Listener(), Listener(protocol="auto", paths={"/a": "a.B"}), Http2(),
+        Listener(protocol="triple", paths={"/a": "a.B"}), UpstreamTls(), UpstreamTls(ca="a"),
+        Http2(stream_window=Size(2**20), connection_window=Size(2**20)),
+        UpstreamTls(certificate="c", key="k", verify=False, server_name="a"),
     ],
 )  # fmt: skip
 def test_good_sections(section):
@@ -55,6 +61,20 @@ def test_good_sections(section):
         (Services(preload=["a.A", "a.B"], max_services=1), "preload", "max_services is 1"),
         (Services(on_demand=False), "on_demand", "no service could be called"),
         (Settings(listeners=[Listener(), Listener()]), "listeners", "two listeners on"),
+        (
+            Settings(listeners=[Listener(address="unix:///s")] * 2),
+            "listeners",
+            "two listeners on unix:///s",
+        ),
+        (Listener(paths={"/a": "a.B"}), "paths", "a dubbo listener has no paths"),
+        (UpstreamTls(certificate="c"), "certificate", "needs a key beside it"),
+        (UpstreamTls(key="k"), "key", "needs a certificate beside it"),
+        (UpstreamTls(verify=False, ca="a"), "verify", "ca is not looked at"),
+        (
+            Http2(stream_window=Size(2), connection_window=Size(1)),
+            "stream_window",
+            "larger than connection_window",
+        ),
         (Settings(admin=Admin(address="127.0.0.1:20880")), "admin", "is a listener's address"),
     ],
 )

@@ -137,7 +137,7 @@ def test_a_transport_that_is_full_keeps_the_consumers_window():
     asked = consumer.ask(body=b"a" * 500_000)
     rig.settle()
     taken = provider.transport.unread
-    assert 64 * KIB < taken < 200 * KIB, "a write or two, then the transport was full"
+    assert 64 * KIB < taken < 300 * KIB, "one write, then the transport was full"
     assert rig.ledgers[0].owed > 500_000 - taken
     provider.transport.is_stuck = False
     rig.settle()

@@ -37,7 +37,7 @@ def call(headers=BARE, asked_ms=-1, **values) -> TripleCall:
 
 def changed(made: TripleCall, tag="", is_authority_own=False, now=1000.0):
     """The fields that differ from what came, and those that were added."""
-    out = outgoing(made, tag, is_authority_own, now)
+    out = outgoing(made, tag, is_authority_own, False, now)
     return {
         name.decode(): value.decode() for name, value in out if (name, value) not in made.headers
     }
@@ -50,13 +50,13 @@ def with_field(name: bytes, value: bytes):
 
 def test_a_call_that_fits_is_not_touched():
     made = call()
-    assert outgoing(made, "", False, 1000.0) is made.headers
+    assert outgoing(made, "", False, False, 1000.0) is made.headers
 
 
 def test_a_call_without_an_instance_is_not_touched():
     made = call()
     made.instance = None
-    assert outgoing(made, "", True, 1000.0) is made.headers
+    assert outgoing(made, "", True, False, 1000.0) is made.headers
 
 
 @pytest.mark.parametrize(

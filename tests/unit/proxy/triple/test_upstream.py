@@ -157,7 +157,7 @@ def test_a_stream_that_is_refused_everywhere_is_unavailable():
         for each in provider.requests():
             provider.reset(each, REFUSED_STREAM)
     assert stream.status == 14
-    assert rig.outcomes() == {"connect_error": 1}
+    assert rig.outcomes() == {"provider_error": 1}
     rig.assert_empty()
 
 
@@ -311,7 +311,7 @@ def test_fc_68_a_two_phase_goaway_loses_no_stream():
     assert [stream.status for stream in streams] == [0, 0, 0]
     assert later.status == -1
     assert first.is_closed
-    assert rig.count(CLOSED, "peer") == 1
+    assert rig.count(CLOSED, "left") == 1
     assert rig.count(RETRIES, "refused") == 1
     for each in list(second.streams.values()):
         if not each.closed and each is not again:
@@ -363,7 +363,7 @@ def test_a_connection_that_the_provider_leaves_is_closed_when_its_last_stream_is
     rig.settle()
     assert stream.status == 0
     assert provider.is_closed
-    assert rig.count(CLOSED, "peer") == 1
+    assert rig.count(CLOSED, "left") == 1
     assert rig.links == []
     rig.assert_empty()
 
@@ -457,7 +457,7 @@ def test_a_call_that_meets_a_connection_which_is_breaking_waits_for_the_next():
 
 def test_a_waiting_call_that_meets_a_breaking_connection_and_is_too_large_to_wait_is_refused():
     rig, consumer, (provider,) = connected(
-        20880, upstream=Upstream(max_connections=1), limits=Limits(upstream_buffer=Size(100))
+        20880, upstream=Upstream(max_connections=1), limits=Limits(upstream_buffer=Size(900))
     )
     provider.connection.update_settings({3: 1})
     rig.settle()
@@ -548,7 +548,7 @@ def test_a_provider_whose_transport_is_full_gets_no_new_call_and_later_those_tha
     provider.connection.update_settings({4: 1 << 20})
     rig.settle()
     provider.transport.is_stuck = True
-    consumer.ask(body=b"x" * 200_000)
+    consumer.ask(body=b"x" * 600_000)
     rig.settle()
     assert rig.links[0].held_bytes > 0
     waiting = consumer.ask()

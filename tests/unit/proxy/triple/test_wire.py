@@ -43,7 +43,7 @@ class Sent:
 
     def write(self, amount: int = 1 << 24, is_all: bool = True) -> dict[int, int]:
         self.pair.client.feed(self.pair.server.output(amount))
-        moved = {each.stream_id: size for each, size in self.backlog.settle(is_all)}
+        moved = {each.stream_id: each.taken for each in self.backlog.settle(is_all)}
         assert all(size > 0 for size in moved.values())
         return moved
 
@@ -110,9 +110,9 @@ def test_many_words_of_room_cost_one_look():
     sent.write()
     for _ in range(1000):
         sent.backlog.unblock(one)
-    assert list(sent.backlog._movable) == [one]
+    assert [each.stream_id for each in sent.backlog._movable] == [one]
     assert sent.backlog.settle(False) == []
-    assert list(sent.backlog._movable) == [one], "it is looked at again: not all was written"
+    assert [each.stream_id for each in sent.backlog._movable] == [one], "not all was written"
 
 
 def test_room_for_a_stream_without_a_backlog_is_not_remembered():
@@ -165,31 +165,45 @@ def link():
     return Link(FlushQueue(FakeLoop().call_soon))
 
 
-def test_all_is_written_in_chunks(link):
-    sent = Sent(4, connection_window=1 << 20)
+def large(streams: int = 10) -> Sent:
+    """More than one write: 600,000 bytes."""
+    sent = Sent(streams, connection_window=1 << 20)
     for each in sent.calls:
         sent.queue(each, 60_000)
+    return sent
+
+
+def test_what_fits_is_written_at_once(link):
     transport = FakeTransport()
     link.open(transport)
-    assert write_out(link, sent.session)
-    assert max(len(each) for each in transport.writes) == CHUNK
-    assert 240_000 < sum(len(each) for each in transport.writes) < 245_000
-    assert write_out(link, sent.session)
+    sent = large(4)
+    assert write_out(link, sent.session, sent.backlog.held)
+    assert [len(each) > 240_000 for each in transport.writes] == [True]
+
+
+def test_what_is_more_is_written_in_chunks(link):
+    sent = large()
+    transport = FakeTransport()
+    link.open(transport)
+    assert write_out(link, sent.session, sent.backlog.held)
+    first, second, last = [len(each) for each in transport.writes]
+    assert (first, second) == (CHUNK, CHUNK)
+    assert 600_000 < first + second + last < 605_000
+    assert write_out(link, sent.session, sent.backlog.held)
+    assert len(transport.writes) == 3
 
 
 def test_writing_stops_when_the_transport_is_full(link):
-    sent = Sent(4, connection_window=1 << 20)
-    for each in sent.calls:
-        sent.queue(each, 60_000)
+    sent = large()
     transport = Pausing(link, 2)
     link.open(transport)
-    assert not write_out(link, sent.session)
+    assert not write_out(link, sent.session, sent.backlog.held)
     assert [len(each) for each in transport.writes] == [CHUNK, CHUNK]
     link.resume_writing()
-    assert write_out(link, sent.session)
+    assert write_out(link, sent.session, sent.backlog.held)
 
 
 def test_nothing_is_written_without_a_transport(link):
     sent = Sent(1)
-    assert not write_out(link, sent.session)
+    assert not write_out(link, sent.session, sent.backlog.held)
     assert sent.session.has_output
