@@ -154,8 +154,9 @@ def own_sidecar(fleet):
 @modern
 def test_a_sidecar_that_ends_serves_as_long_as_consumers_call(fleet, own_sidecar, caller):
     words = {"group": "drained", "timeout": 3000}
-    reference = fleet.peers.reference(caller, own_sidecar.triple_url, **words)
+    reference = fleet.peers.reference(caller, f"{own_sidecar.triple_url}?heartbeat=300", **words)
     answered(reference, 5)
+    time.sleep(1.5)  # a consumer whose pings are not answered closes, and fails the next calls
     reference.start(threads=3, method="slow", arg=20)
     own_sidecar.terminate()
     time.sleep(1)

@@ -56,8 +56,13 @@ class Sent:
 class Streams(RuleBasedStateMachine):
     """Consumers and providers of one sidecar, under random faults."""
 
-    @initialize(connections=st.integers(1, 2), most=st.integers(1, 3), age=st.sampled_from([0, 20]))
-    def start(self, connections, most, age):
+    @initialize(
+        connections=st.integers(1, 2),
+        most=st.integers(1, 3),
+        age=st.sampled_from([0, 20]),
+        window=st.sampled_from([0, 500]),
+    )
+    def start(self, connections, most, age, window):
         self.rig = Rig(
             limits=Limits(max_inflight_per_consumer=20, upstream_buffer=Size(20_000)),
             http2=Http2(
@@ -81,7 +86,7 @@ class Streams(RuleBasedStateMachine):
         self.watches: set[Stream] = set()
         self.wholes: set[tuple[int, int]] = set()  # number and size of answers that were finished
         self.number = 0
-        self.consumers.append(self.rig.consumer())
+        self.consumers.append(self.rig.consumer(window=window))
         for _ in PORTS:
             self.traffic(0, 3, "application/grpc", 1, False, "turn")
 
@@ -121,7 +126,7 @@ class Streams(RuleBasedStateMachine):
 
     # Consumers
 
-    @rule(window=st.sampled_from([0, 1000]))
+    @rule(window=st.sampled_from([0, 500]))
     def new_consumer(self, window):
         if len(self.consumers) < 6:
             self.consumers.append(self.rig.consumer(window=window))
@@ -186,7 +191,7 @@ class Streams(RuleBasedStateMachine):
         self.asked[stream].is_over = True
         self.watches.add(stream)
 
-    @rule(pick=picks, size=sizes, how=st.sampled_from(["more", "end", "trailers"]))
+    @rule(pick=picks, size=sizes, how=st.sampled_from(["more", "more", "end", "trailers"]))
     def go_on_asking(self, pick, size, how):
         consumer, stream, sent = self.request(pick)
         if consumer is None:
@@ -210,7 +215,7 @@ class Streams(RuleBasedStateMachine):
 
     # Providers
 
-    @rule(pick=picks, most=st.sampled_from([-1, -1, 1, 3]), window=st.sampled_from([0, 0, 1000]))
+    @rule(pick=picks, most=st.sampled_from([-1, -1, 1, 3]), window=st.sampled_from([0, 500]))
     def connect(self, pick, most, window):
         if self.rig.connects:
             port = self.rig.connects[pick % len(self.rig.connects)].port
@@ -301,14 +306,19 @@ class Streams(RuleBasedStateMachine):
         if end is not None:
             end.finish() if good else end.lose()
 
-    @rule(pick=picks, is_provider=st.booleans(), reads=st.booleans(), stuck=st.booleans())
-    def pressure(self, pick, is_provider, reads, stuck):
+    @rule(pick=picks, is_provider=st.booleans(), how=st.sampled_from(["stops", "stops", "reads"]))
+    def read(self, pick, is_provider, how):
         end = self.some(self.providers if is_provider else self.consumers, pick)
         if end is not None:
-            end.transport.is_stuck = stuck
-            end.reads = reads
-            if reads:
+            end.reads = how == "reads"
+            if end.reads:
                 end.read_all()
+
+    @rule(pick=picks, is_provider=st.booleans(), is_stuck=st.booleans())
+    def pressure(self, pick, is_provider, is_stuck):
+        end = self.some(self.providers if is_provider else self.consumers, pick)
+        if end is not None:
+            end.transport.is_stuck = is_stuck
 
     @rule(pick=picks, what=st.sampled_from(["push", "pull", "turn", "settle", "settle"]))
     def move(self, pick, what):

@@ -78,6 +78,7 @@ class Session:
         self._receive_data: Final[Callable[[bytes | memoryview], None]] = connection.receive_data
         self._events: Final[Callable[[], list[ngh2.Event]]] = connection.events
         self._data_to_send: Final[Callable[..., bytes]] = connection.data_to_send
+        self._send_response: Final[Callable[..., None]] = connection.send_response
         self._send_data: Final[Callable[..., None]] = connection.send_data
         self._send_trailers: Final[Callable[[int, Headers], None]] = connection.send_trailers
         self._queued_body_size: Final[Callable[..., int]] = connection.queued_body_size
@@ -222,11 +223,11 @@ class Session:
 
     def respond(self, stream_id: int, headers: Headers, is_end: bool) -> bool:
         """Send the final head of a response; False when the stream is over."""
-        if stream_id not in self._open:
+        if self.broken:
             return False
         try:
-            self._connection.send_response(stream_id, headers, end_stream=is_end)
-        except ngh2.NGH2Error:
+            self._send_response(stream_id, headers, end_stream=is_end)
+        except (ngh2.NGH2Error, ValueError):
             return False
         return True
 
@@ -242,25 +243,25 @@ class Session:
 
     def data(self, stream_id: int, data: bytes, is_end: bool) -> bool:
         """Queue a piece of a body; False when the stream is over, headless or ended by us."""
-        if stream_id not in self._open:
+        if self.broken:
             return False
         try:
             if is_end:
                 self._send_data(stream_id, data, end_stream=True)
             else:
                 self._send_data(stream_id, data)
-        except ngh2.NGH2Error:
+        except (ngh2.NGH2Error, ValueError):
             return False
         self._meter.note_sent(len(data))
         return True
 
     def trailers(self, stream_id: int, headers: Headers) -> bool:
         """End our half of a stream with trailers, after what is queued."""
-        if stream_id not in self._open:
+        if self.broken:
             return False
         try:
             self._send_trailers(stream_id, headers)
-        except ngh2.NGH2Error:
+        except (ngh2.NGH2Error, ValueError):
             return False
         return True
 

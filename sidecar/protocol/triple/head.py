@@ -168,12 +168,18 @@ class HeadReader:
 
     def __init__(self) -> None:
         self._heads: Final[dict[tuple[bytes | None, ...], TripleHead]] = {}
+        # Many consumers send the same headers with each call, which one comparison tells.
+        self._latest: Headers = ()
+        self._latest_head: TripleHead | None = None
 
     def read(self, headers: Headers) -> TripleHead:
         """Return what routing needs of a request; never raises. Of equal headers the first counts.
 
         Names of headers are in lower case, as HTTP/2 demands.
         """
+        latest = self._latest_head
+        if latest is not None and headers == self._latest:
+            return latest
         values: _Values = [None] * _SLOTS
         size = 0
         for name, value in headers:
@@ -191,15 +197,18 @@ class HeadReader:
         timeout_us = _timeout_us(head.kind, values)
         if head.timeout_us != timeout_us or head.size != size:
             head = head.with_limits(timeout_us, size)
-        if known is None:
-            self._keep(key, head)
+        if known is not None or self._keep(key, head):
+            self._latest = headers
+            self._latest_head = head
         return head
 
-    def _keep(self, key: tuple[bytes | None, ...], head: TripleHead) -> None:
-        if sum([len(value) for value in key if value is not None]) <= MAX_KEY_SIZE:
-            if len(self._heads) >= MAX_HEADS:
-                self._heads.clear()
-            self._heads[key] = head
+    def _keep(self, key: tuple[bytes | None, ...], head: TripleHead) -> bool:
+        if sum([len(value) for value in key if value is not None]) > MAX_KEY_SIZE:
+            return False
+        if len(self._heads) >= MAX_HEADS:
+            self._heads.clear()
+        self._heads[key] = head
+        return True
 
 
 def _timeout_us(kind: int, values: _Values) -> int:

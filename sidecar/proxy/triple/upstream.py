@@ -42,6 +42,9 @@ class UpstreamOwner:
     def refused(self, call: TripleCall, now: float) -> None:
         """Find another instance for a call that the provider did not process."""
 
+    def told(self, max_streams: int) -> None:
+        """Note how many streams the provider takes on a connection."""
+
 
 @final
 class Manner:
@@ -260,6 +263,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
             self._is_greeted = True
             self._end_greeting()
         self._backlog.unblock(CONNECTION)
+        self._owner.told(self._session.max_streams)
         self._owner.has_room(self, self._now)
 
     def on_window(self, stream_id: int) -> None:

@@ -322,5 +322,16 @@ def test_long_headers_are_not_remembered(excess: int, is_shared: bool) -> None:
     assert (reader.read(headers) is reader.read(headers)) == is_shared
 
 
+def test_the_latest_headers_are_told_by_their_bytes_and_no_others_are_taken_for_them() -> None:
+    reader = HeadReader()
+    first = reader.read(PLAIN)
+    assert reader.read(tuple((bytes(name), bytes(value)) for name, value in PLAIN)) is first
+    assert reader.read(list(PLAIN)) is first
+    slow, quick = (*PLAIN, (b"grpc-timeout", b"9S")), (*PLAIN, (b"grpc-timeout", b"1S"))
+    assert [reader.read(each).timeout_us for each in (slow, quick, slow, PLAIN)] == [
+        9_000_000, 1_000_000, 9_000_000, -1,
+    ]  # fmt: skip
+
+
 def test_every_wanted_name_is_in_lower_case() -> None:
     assert all(name == name.lower() for name in module._WANTED)

@@ -91,6 +91,20 @@ def test_a_refused_stream_goes_on_where_it_goes_with_what_comes_later():
     assert rig.ledgers[0].owed == 0
 
 
+def test_a_refused_stream_that_waits_again_keeps_all_that_comes():
+    rig, consumer, stream, provider, _ = sent(
+        20880, body=b"x" * 100, end=False, http2=Http2(replay=Size(1000))
+    )
+    provider.goaway(0)
+    rig.settle()
+    for _ in range(5):
+        consumer.data(stream, b"y" * 300)
+        rig.settle()
+    assert rig.pool.endpoints["127.0.0.1:20880"].parked == 1
+    second = rig.open().request()
+    assert second.body == b"x" * 100 + b"y" * 1500
+
+
 def test_request_trailers_are_sent_again():
     rig, consumer, stream, provider, request = sent(20880, 20881, body=b"one", end=False)
     consumer.trailers(stream, [(b"x-sum", b"7")])
