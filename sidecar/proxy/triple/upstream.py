@@ -199,9 +199,13 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
     # What the session hears.
 
     def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
-        """Take the head of a response."""
+        """Take the head of a response; one that comes too late is none, timer or not."""
         call = self.calls.get(stream_id)
-        if call is not None and not call.is_done:
+        if call is None or call.is_done:
+            return
+        if 0 < call.due_ms <= self._now * 1000:
+            self._settlement.time_out(call, self._now)
+        else:
             self._settlement.begin(call, headers, is_end, self._now)
 
     def on_informational(self, stream_id: int, headers: Headers) -> None:
