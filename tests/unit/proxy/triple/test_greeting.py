@@ -31,7 +31,7 @@ async def test_settings_are_a_greeting() -> None:
 
 
 async def test_settings_that_came_before() -> None:
-    rig, end, wait = attempt()
+    rig, _end, wait = attempt()
     rig.settle()
     assert await wait == ""
 
