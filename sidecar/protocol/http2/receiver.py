@@ -10,9 +10,8 @@ from mypy_extensions import mypyc_attr, trait
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-# The attribute is for OpenReceiver: what interpreted classes inherit from must allow it throughout.
+@mypyc_attr(allow_interpreted_subclasses=True)  # as its subclass needs it
 @trait
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Receiver:
     """Hears what a peer sent. Its methods may call the session, but neither feed nor deliver."""
 

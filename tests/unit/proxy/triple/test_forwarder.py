@@ -56,6 +56,19 @@ def test_fc_70_a_deadline_is_answered_4_and_the_provider_is_told():
     rig.assert_empty()
 
 
+def test_fc_70_an_answer_past_the_deadline_is_dropped_although_the_timer_has_not_run():
+    rig, consumer, (provider,) = connected(20880)
+    stream = consumer.ask(grpc_timeout="100m")
+    rig.settle()
+    provider.answer(provider.request(), b"late")
+    rig.loop.now += 0.1005
+    provider.push()
+    rig.settle()
+    assert (stream.body, stream.status) == (b"", 4)
+    assert rig.outcomes() == {"timeout": 1}
+    rig.assert_empty()
+
+
 def test_fc_70_what_was_spent_waiting_is_taken_off():
     rig = Rig()
     rig.publish(20880)

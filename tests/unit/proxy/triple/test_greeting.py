@@ -31,7 +31,7 @@ async def test_settings_are_a_greeting() -> None:
 
 
 async def test_settings_that_came_before() -> None:
-    rig, _end, wait = attempt()
+    rig, _, wait = attempt()
     rig.settle()
     assert await wait == ""
 
