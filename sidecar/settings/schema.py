@@ -87,7 +87,7 @@ class Listener(Section, frozen=True, kw_only=True):
     default_service: Annotated[
         str,
         about(
-            "Service of calls that do not show theirs (serialization, path); empty: they are refused.",
+            "Service of calls that do not show theirs; empty: they are refused.",
             form="service",
             may_be_empty=True,
         ),
