@@ -25,6 +25,7 @@ class Drain:
         self._serve_until: Final = now + grace
         self._active = now
         self._finish_until = 0.0
+        self._is_told = False  # consumers know that no new calls are taken
         self.phase = SERVE
 
     def hurry(self, now: float) -> None:
@@ -34,12 +35,18 @@ class Drain:
             self._finish_until = now + FINISH_TIME
 
     def step(self, now: float, last_request: float, inflight: int) -> int:
-        """Return the phase, given when the last request of any consumer came and what is open."""
+        """Return the phase, given when the last request of any consumer came and what is open.
+
+        FINISH comes at least once, and consumers are told when it does: before that, nobody knows
+        how many of them have to be waited for.
+        """
         if inflight > 0:
             self._active = now
         self._active = max(self._active, last_request)
         if self.phase == SERVE and (now >= self._serve_until or now - self._active >= self._idle):
             self.hurry(now)
-        if self.phase == FINISH and (inflight == 0 or now >= self._finish_until):
-            self.phase = DONE
+        if self.phase == FINISH:
+            if self._is_told and (inflight == 0 or now >= self._finish_until):
+                self.phase = DONE
+            self._is_told = True
         return self.phase
