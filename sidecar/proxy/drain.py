@@ -25,7 +25,7 @@ class Drain:
         self._serve_until: Final = now + grace
         self._active = now
         self._finish_until = 0.0
-        self._is_told = False  # consumers know that no new calls are taken
+        self._is_told = False
         self.phase = SERVE
 
     def hurry(self, now: float) -> None:
@@ -37,16 +37,14 @@ class Drain:
     def step(self, now: float, last_request: float, inflight: int) -> int:
         """Return the phase, given when the last request of any consumer came and what is open.
 
-        FINISH comes at least once, and consumers are told when it does: before that, nobody knows
-        how many of them have to be waited for.
+        FINISH is returned at least once: then consumers are told, and that is open until they know.
         """
         if inflight > 0:
             self._active = now
         self._active = max(self._active, last_request)
         if self.phase == SERVE and (now >= self._serve_until or now - self._active >= self._idle):
             self.hurry(now)
-        if self.phase == FINISH:
-            if self._is_told and (inflight == 0 or now >= self._finish_until):
-                self.phase = DONE
-            self._is_told = True
+        if self._is_told and (inflight == 0 or now >= self._finish_until):
+            self.phase = DONE
+        self._is_told = self.phase != SERVE
         return self.phase

@@ -10,14 +10,7 @@ def test_serves_while_consumers_are_active_and_ends_when_they_are_quiet():
     assert drain.step(102.0, 101.9, 0) == SERVE
     assert drain.step(106.8, 101.9, 0) == SERVE
     assert drain.step(106.9, 101.9, 0) == FINISH
-    assert drain.step(106.9, 101.9, 0) == DONE
-
-
-def test_consumers_that_are_being_told_are_waited_for():
-    drain = Drain(grace=25.0, idle=5.0, now=0.0)
-    assert drain.step(5.0, 0.0, 0) == FINISH
-    assert drain.step(5.1, 0.0, 2) == FINISH
-    assert drain.step(5.2, 0.0, 0) == DONE
+    assert drain.step(106.95, 101.9, 0) == DONE
 
 
 def test_fc_77_app_that_goes_on_is_served_until_the_grace_ends():
@@ -65,4 +58,12 @@ def test_without_consumers_it_ends_after_the_idle_time():
     drain = Drain(grace=25.0, idle=5.0, now=0.0)
     assert drain.step(4.9, 0.0, 0) == SERVE
     assert drain.step(5.0, 0.0, 0) == FINISH
-    assert drain.step(5.0, 0.0, 0) == DONE
+    assert drain.step(5.05, 0.0, 0) == DONE
+
+
+def test_consumers_are_told_before_the_end_although_nothing_is_open():
+    drain = Drain(grace=25.0, idle=5.0, now=0.0)
+    drain.hurry(1.0)
+    assert drain.step(1.0, 0.0, 0) == FINISH
+    assert drain.step(1.05, 0.0, 1) == FINISH
+    assert drain.step(1.1, 0.0, 0) == DONE
