@@ -36,6 +36,13 @@ class Link(asyncio.Protocol):
     def connection_lost(self, error):
         self.is_closed = True
 
+    async def greeted(self):
+        return ""
+
+    def abort(self):
+        if self.transport is not None:
+            self.transport.abort()
+
 
 class Endpoint:
     """An address that waits for its connection."""
