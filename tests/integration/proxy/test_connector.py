@@ -36,6 +36,14 @@ class Link(asyncio.Protocol):
     def connection_lost(self, error):
         self.is_closed = True
 
+    async def greeted(self):
+        return "closed at once" if self.is_closed else ""
+
+    def abort(self):
+        self.is_closed = True
+        if self.transport is not None:
+            self.transport.abort()
+
 
 class Endpoint:
     """An address that waits for its connection."""
