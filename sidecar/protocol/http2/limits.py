@@ -13,7 +13,8 @@ FIRST_WINDOW: Final = 65_535
 class SessionLimits:
     """Limits of one connection; sizes and windows in bytes, rates per ten seconds.
 
-    ``stream_window`` is the largest one of a stream. ``header_size`` counts a decoded list as RFC 9113 does (32 bytes more for each field).
+    ``stream_window`` is the largest one of a stream. ``header_size`` counts a decoded list as RFC
+    9113 does (32 bytes more for each field).
     """
 
     def __init__(

@@ -37,9 +37,10 @@ class Link(asyncio.Protocol):
         self.is_closed = True
 
     async def greeted(self):
-        return ""
+        return "closed at once" if self.is_closed else ""
 
     def abort(self):
+        self.is_closed = True
         if self.transport is not None:
             self.transport.abort()
 

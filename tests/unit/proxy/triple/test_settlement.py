@@ -283,10 +283,10 @@ def test_the_content_type_of_the_consumer_is_that_of_a_local_answer():
 def test_a_message_is_percent_encoded():
     rig = Rig()
     consumer = rig.consumer(Listener(protocol="triple"))
-    stream = consumer.ask("/caf\u00e9")
+    stream = consumer.ask("/\u00e9t\u00e9")
     rig.settle()
     assert stream.status == 12
-    assert stream.message == "UNKNOWN_PATH: no service is known for the path '/caf%C3%A9'"
+    assert stream.message == "UNKNOWN_PATH: no service is known for the path '/%C3%A9t%C3%A9'"
     rig.assert_empty()
 
 
