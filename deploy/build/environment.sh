@@ -103,5 +103,9 @@ install_package() {
     [ "$present" = "$now" ] && [ -z "${SIDECAR_COMPILED:-}" ] && return
   fi
   quietly "Building and installing sidecar" build_and_install
+  case $(.venv/bin/sidecar version) in
+    *pure*) [ "${SIDECAR_PURE:-}" = 1 ] ||
+      say "It is not compiled, and slower for it: a C compiler or Python.h may be missing (SIDECAR_COMPILED=1 shows why)." ;;
+  esac
   say "$now${SIDECAR_COMPILED:+-insisted}" >"$stamp"
 }

@@ -255,6 +255,7 @@ class Catalog:
         Only those that something happened to: an interface may have as many as there can be.
         """
         is_taken_in = not interface.has_work and interface.is_known
+        services = list(services)  # whoever is told may subscribe to more of the interface
         if is_taken_in and self._were_read(interface.application_rules()):
             for subscription in services:
                 if self._is_due(interface, subscription) and subscription.publish(self._sink):
@@ -286,7 +287,7 @@ class Catalog:
         """
         if interface.has_work or not interface.is_settled or not interface.has_failed(NO_AUTH):
             return
-        for subscription in services:
+        for subscription in list(services):
             if subscription.is_empty and subscription.state != PUBLISHED:
                 self._pending.pop(subscription.key.text, None)
                 subscription.fail(self._sink, reason.REGISTRY_NOAUTH)

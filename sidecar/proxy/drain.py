@@ -25,6 +25,7 @@ class Drain:
         self._serve_until: Final = now + grace
         self._active = now
         self._finish_until = 0.0
+        self._is_told = False
         self.phase = SERVE
 
     def hurry(self, now: float) -> None:
@@ -34,12 +35,16 @@ class Drain:
             self._finish_until = now + FINISH_TIME
 
     def step(self, now: float, last_request: float, inflight: int) -> int:
-        """Return the phase, given when the last request of any consumer came and what is open."""
+        """Return the phase, given when the last request of any consumer came and what is open.
+
+        FINISH is returned at least once: then consumers are told, and that is open until they know.
+        """
         if inflight > 0:
             self._active = now
         self._active = max(self._active, last_request)
         if self.phase == SERVE and (now >= self._serve_until or now - self._active >= self._idle):
             self.hurry(now)
-        if self.phase == FINISH and (inflight == 0 or now >= self._finish_until):
+        if self._is_told and (inflight == 0 or now >= self._finish_until):
             self.phase = DONE
+        self._is_told = self.phase != SERVE
         return self.phase

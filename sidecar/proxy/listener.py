@@ -49,7 +49,10 @@ class _Doorman(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         link = cast("asyncio.Transport", transport)
         peer, own = link.get_extra_info("peername"), link.get_extra_info("sockname")
-        if peer is None or own is None or not is_of_this_machine(peer[0], own[0]):
+        if peer is None or own is None:
+            link.abort()  # it was reset before it was accepted, and has no address any more
+            return
+        if not is_of_this_machine(peer[0], own[0]):
             self._refused()
             link.abort()
             return

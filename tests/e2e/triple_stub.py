@@ -175,7 +175,8 @@ class TripleStub:
 
     def close(self) -> None:
         """Stop listening and close every connection."""
-        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that holds it
+        with contextlib.suppress(OSError):  # a second time
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that holds it
         self._listener.close()
         for connection in self.connections:
             connection.cut()

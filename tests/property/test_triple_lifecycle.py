@@ -30,10 +30,10 @@ OK = ((b"grpc-status", b"0"),)
 
 
 def pattern(number: int, start: int, size: int) -> bytes:
-    """Bytes by whose values a test sees whose they are, and that none is missing."""
-    whole = bytes((number * 7 + n) % 251 for n in range(251))
-    at = start % 251
-    return (whole * (size // 251 + 2))[at : at + size]
+    """Bytes that tell whose they are and that none is missing; they begin with a gRPC message."""
+    prefix = b"\0" + (number * 37 % 400).to_bytes(4, "big")
+    cycle = bytes((number * 7 + n) % 251 for n in range(251))
+    return (prefix + cycle * ((start + size) // 251 + 1))[start : start + size]
 
 
 class Sent:

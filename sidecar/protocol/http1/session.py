@@ -126,9 +126,11 @@ class ServerSession:
             return self._connection.next_event()
         except h11.RemoteProtocolError as error:
             is_large = error.error_status_hint == head.TOO_LARGE
-            self.fail(
-                HEADER_SIZE if is_large else BAD_REQUEST, error.error_status_hint, str(error)
-            )  # fmt: skip
+            word = HEADER_SIZE if is_large else BAD_REQUEST
+            why = str(error).partition(": bytearray(")[0]  # what follows is what the consumer sent
+            if why.startswith("Receive buffer"):
+                why = f"more than {self._limits.header_size} bytes"
+            self.fail(word, error.error_status_hint, why)
             return None
 
     def _receive(self) -> bool:

@@ -9,7 +9,8 @@ what was sent. Here a frame header is read where it lies and its payload is pass
   nghttp2 refuses on its own: malformed ones, and those beyond the limit. A client that
   resets its streams at once is not held back by the limit of concurrent streams; one that gives up
   after a deadline is, so the reset of a stream that lived for a while is a control frame like
-  others. A provider may reset as many streams as were opened on it.
+  others. One that has read the first message and wants no more is held back by the answers: each
+  that was begun allows for one reset. A provider may reset as many streams as were opened on it.
 - All other frames that carry no message. Those with which an honest peer answers a message are
   free: a receiver returns windows (of its stream and its connection, after each piece or each KiB
   at most) and measures the bandwidth with a PING after a piece (gRPC does).
@@ -50,6 +51,7 @@ class FrameMeter:
         self._block_limit: Final[i64] = 2 * limits.header_size
         self._resets_limit: Final[i64] = limits.resets
         self._control_limit: Final[i64] = limits.control_frames
+        self._streams_limit: Final[i64] = limits.max_streams
 
         self.header_since = 0.0
         self.opened: i64 = 0  # streams that the peer has opened, since the last ``note_heard``
@@ -73,6 +75,7 @@ class FrameMeter:
         self._answers: i64 = 0
         self._empties: i64 = 0  # counted as they passed, and not yet noted as empty
         self._requested: i64 = 0
+        self._answered: i64 = 0
 
         self._mark_time = 0.0
         self._newest: i64 = 0
@@ -155,6 +158,14 @@ class FrameMeter:
         """Remember that a stream was opened on the peer, which it may reset."""
         self._requested += 1
 
+    def note_answer(self) -> None:
+        """Remember that an answer was begun, of which the peer may want no more.
+
+        More than can be open at once are not remembered: they are over.
+        """
+        if self._answered < self._streams_limit:
+            self._answered += 1
+
     def note_sent(self, size: int) -> None:
         """Remember that data was sent, which the peer may answer with control frames."""
         self._answers += ANSWERS_PER_PIECE + (size >> _KIB_SHIFT)
@@ -227,6 +238,9 @@ class FrameMeter:
     def _count_reset(self) -> str:
         if self._requested > 0:
             self._requested -= 1
+            return ""
+        if self._answered > 0:
+            self._answered -= 1
             return ""
         self._resets += 1
         return RESETS if self._resets > self._resets_limit else ""

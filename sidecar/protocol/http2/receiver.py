@@ -10,6 +10,7 @@ from mypy_extensions import mypyc_attr, trait
 Headers = Sequence[tuple[bytes, bytes]]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # as its subclass needs it
 @trait
 class Receiver:
     """Hears what a peer sent. Its methods may call the session, but neither feed nor deliver."""

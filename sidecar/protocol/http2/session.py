@@ -237,6 +237,7 @@ class Session:
             self._send_response(stream_id, headers, end_stream=is_end)
         except (ngh2.NGH2Error, ValueError):
             return False
+        self._meter.note_answer()
         return True
 
     def inform(self, stream_id: int, headers: Headers) -> bool:

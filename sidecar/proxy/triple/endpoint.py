@@ -11,7 +11,6 @@ from typing import Final, final
 
 from sidecar.model.instance import Instance
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import UNTOLD_STREAMS
 from sidecar.proxy.endpoint import Endpoint, EndpointContext
 from sidecar.proxy.triple.exchange import TripleCall
 from sidecar.proxy.triple.settlement import TripleSettlement
@@ -25,11 +24,7 @@ GRPC: Final = "grpc"  # the URL scheme of providers that may know nothing of Dub
 
 @final
 class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
-    """``leavers`` are connections that finish their streams and get no new ones.
-
-    ``max_streams`` is what the provider said last: further connections respect it before it says so
-    again. It would refuse a burst of calls on each of them, and one call is refused only once.
-    """
+    """``leavers`` are connections that finish their streams and get no new ones."""
 
     def __init__(
         self,
@@ -40,7 +35,6 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
     ) -> None:
         self.leavers: Final[list[Upstream]] = []
         self.is_grpc = False
-        self.max_streams = UNTOLD_STREAMS
         self._settlement: Final = settlement
         self._max_connections: Final = max_connections
         super().__init__(instance, context)
@@ -174,10 +168,6 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
             return
         self._settlement.count(names.RETRIES, "refused")
         self.move(call, now)
-
-    def told(self, max_streams: int) -> None:
-        """Note how many streams the provider takes on a connection."""
-        self.max_streams = min(max_streams, UNTOLD_STREAMS)
 
     def take_unsent(self, link: Upstream) -> list[TripleCall]:
         """Hand out the calls that have not left by a connection, and forget them there."""

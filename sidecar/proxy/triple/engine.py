@@ -150,11 +150,9 @@ class TripleEngine(Engine[TripleCall]):
         # The time to answer a ping is the same for all; how long silence lasts before it is not.
         patience = float(upstream.reconnect_after) - float(upstream.heartbeat)
         liveness = Liveness(endpoint.heartbeat, endpoint.heartbeat + patience, now)
-        session = Session(False, self._limits)
-        session.max_streams = endpoint.max_streams
         return Upstream(
             endpoint, endpoint.address, tools.queue, tools.clock, self._settlement,
-            session, liveness, not endpoint.is_grpc, self._manner,
+            Session(False, self._limits), liveness, not endpoint.is_grpc, self._manner,
             self._expiry(now),
         )  # fmt: skip
 

@@ -22,6 +22,10 @@ from sidecar.telemetry.counters import Counters
 
 PROTOCOL: Final = "triple"  # the protocol label of the request metrics
 
+# How long before a deadline (ms) a provider may take it for passed: it was told in whole units.
+# Those in Go reset the stream then, and the timer here is no finer.
+EARLY_MS: Final = 16
+
 _OK: Final = b"200"
 
 
@@ -113,7 +117,10 @@ class TripleSettlement(Settlement[TripleCall]):
         self._fail(call, reply.INTERNAL, reason.BAD_RESPONSE, why, outcome.PROVIDER_ERROR, now)
 
     def reset_by_provider(self, call: TripleCall, code: int, now: float) -> None:
-        """Answer that the provider gave the call up."""
+        """Answer that the provider gave the call up, or that it did so because its time is over."""
+        if code == codes.CANCEL and 0 < call.due_ms <= int(now * 1000) + EARLY_MS:
+            self.time_out(call, now)
+            return
         status = reply.grpc_status_of_reset(code)
         why = f"the provider reset the stream with code {code}"
         self._fail(call, status, reason.STREAM_RESET, why, outcome.PROVIDER_ERROR, now)

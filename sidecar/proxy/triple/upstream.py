@@ -44,9 +44,6 @@ class UpstreamOwner:
     def refused(self, call: TripleCall, now: float) -> None:
         """Find another instance for a call that the provider did not process."""
 
-    def told(self, max_streams: int) -> None:
-        """Note how many streams the provider takes on a connection."""
-
 
 @final
 class Manner:
@@ -214,9 +211,13 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
     # What the session hears.
 
     def on_headers(self, stream_id: int, headers: Headers, is_end: bool) -> None:
-        """Take the head of a response."""
+        """Take the head of a response; one that comes too late is none, timer or not."""
         call = self.calls.get(stream_id)
-        if call is not None and not call.is_done:
+        if call is None or call.is_done:
+            return
+        if 0 < call.due_ms <= self._now * 1000:
+            self._settlement.time_out(call, self._now)
+        else:
             self._settlement.begin(call, headers, is_end, self._now)
 
     def on_informational(self, stream_id: int, headers: Headers) -> None:
@@ -277,7 +278,6 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
             self._is_greeted = True
             self._end_greeting()
         self._backlog.unblock(CONNECTION)
-        self._owner.told(self._session.max_streams)
         self._owner.has_room(self, self._now)
 
     def on_window(self, stream_id: int) -> None:

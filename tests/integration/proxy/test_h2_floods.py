@@ -110,14 +110,29 @@ async def test_fc_65_resets_of_calls_under_way(h2_world: Any) -> None:
     assert (await consumer.call()).status == 0
     provider.calls.clear()
     provider.is_mute = True
-    for _ in range(RESETS + 1):
+    count = RESETS + 1 + 1  # one was answered
+    for _ in range(count):
         stream = consumer.request()
         await consumer.pong()
         consumer.reset(stream.id)
     await is_ended(h2_world, consumer, "resets")
-    assert len(provider.calls) == RESETS + 1
+    assert len(provider.calls) == count
     await eventually(lambda: all(each.reset == codes.CANCEL for each in provider.calls))
-    assert h2_world.outcomes() == {"cancelled": RESETS + 1, "ok": 1}
+    assert h2_world.outcomes() == {"cancelled": count, "ok": 1}
+
+
+async def test_the_first_message_is_enough(h2_world: Any) -> None:
+    """A consumer that reads one message of each answer, and wants no more of it."""
+    provider = await h2_world.h2_provider()
+    provider.on_end = provider.begin
+    consumer = await h2_world.h2_serve(provider)
+    for _ in range(2 * RESETS):
+        stream = consumer.request()
+        await consumer.until(lambda stream=stream: stream.body)
+        consumer.reset(stream.id)
+    await consumer.pong()
+    assert not consumer.has_eof
+    assert h2_world.outcomes() == {"cancelled": 2 * RESETS}
 
 
 async def test_fc_65_one_hundred_and_fifty_cancels_in_a_minute(h2_world: Any) -> None:

@@ -176,7 +176,7 @@ async def test_a_slow_reader_that_goes_away(h2_world: Any) -> None:
     for way in ("abort", "close", "reset") * 8:
         consumer = await h2_world.h2_consumer(returns_window=False)
         stream = consumer.request()
-        await consumer.until(lambda: stream.size == 65_535)
+        await consumer.until(lambda stream=stream: stream.size == 65_535)
         await eventually(lambda: h2_world.held > 0)
         if way == "reset":
             consumer.reset(stream.id)

@@ -84,6 +84,19 @@ async def test_fc_77_a_drain_serves_and_accepts_until_consumers_are_quiet(worlds
         await connect(port)
 
 
+@pytest.mark.parametrize("is_hurried", [False, True])
+async def test_fc_77_quiet_consumers_are_told_before_the_end(h2_worlds, is_hurried):
+    world = await h2_worlds(drain=Drain(grace=Duration(5.0), idle=Duration(0.1)))
+    consumer = await world.h2_serve(await world.h2_provider())
+    await consumer.call()
+    if is_hurried:
+        world.plane.hurry()
+    await world.plane.drain()
+    await world.plane.stop()
+    await consumer.gone()
+    assert [code for _, code in consumer.goaways] == [0, 0]
+
+
 async def test_fc_77_consumers_that_connect_for_each_call_are_not_quiet(worlds):
     world = await worlds(drain=Drain(grace=Duration(20.0), idle=Duration(0.3)))
     provider = await world.provider()

@@ -620,6 +620,25 @@ def test_fc_05_no_permission_is_the_reason_when_the_time_is_over():
     assert world.board.failures == {"demo.Cart": reason.REGISTRY_NOAUTH}
 
 
+@pytest.mark.parametrize("told", ["publish", "fail"])
+def test_who_is_told_of_a_service_may_ask_for_another_of_its_interface(world, monkeypatch, told):
+    tell = getattr(world.board, told)
+
+    def tell_and_ask(key, what):
+        tell(key, what)
+        world.catalog.subscribe(ServiceKey("demo.Cart", version="1.0.0"), NOW)
+
+    monkeypatch.setattr(world.board, told, tell_and_ask)
+    world.subscribe().subscribe("demo.Cart:2.0.0")
+    if told == "publish":
+        world.set(*b5())
+    else:
+        world.catalog.failed("main", PROVIDERS, "noauth")
+        world.run()
+    for text in ("demo.Cart", "demo.Cart:1.0.0", "demo.Cart:2.0.0"):
+        assert world.board.count("publish" if told == "publish" else reason.REGISTRY_NOAUTH, text)
+
+
 def test_addresses_are_gone_when_no_service_has_them(world):
     pay = Slot("providers", "demo.Pay")
     world.set(provider_name(11), provider_name(12))

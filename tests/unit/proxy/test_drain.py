@@ -9,7 +9,8 @@ def test_serves_while_consumers_are_active_and_ends_when_they_are_quiet():
     drain = Drain(grace=25.0, idle=5.0, now=100.0)
     assert drain.step(102.0, 101.9, 0) == SERVE
     assert drain.step(106.8, 101.9, 0) == SERVE
-    assert drain.step(106.9, 101.9, 0) == DONE
+    assert drain.step(106.9, 101.9, 0) == FINISH
+    assert drain.step(106.95, 101.9, 0) == DONE
 
 
 def test_fc_77_app_that_goes_on_is_served_until_the_grace_ends():
@@ -43,6 +44,7 @@ def test_a_further_signal_does_not_extend_the_end():
     drain = Drain(grace=25.0, idle=5.0, now=0.0)
     drain.hurry(1.0)
     drain.hurry(2.5)
+    assert drain.step(2.9, 0.0, 1) == FINISH
     assert drain.step(3.0, 0.0, 1) == DONE
 
 
@@ -55,4 +57,13 @@ def test_a_slow_call_counts_as_activity():
 def test_without_consumers_it_ends_after_the_idle_time():
     drain = Drain(grace=25.0, idle=5.0, now=0.0)
     assert drain.step(4.9, 0.0, 0) == SERVE
-    assert drain.step(5.0, 0.0, 0) == DONE
+    assert drain.step(5.0, 0.0, 0) == FINISH
+    assert drain.step(5.05, 0.0, 0) == DONE
+
+
+def test_consumers_are_told_before_the_end_although_nothing_is_open():
+    drain = Drain(grace=25.0, idle=5.0, now=0.0)
+    drain.hurry(1.0)
+    assert drain.step(1.0, 0.0, 0) == FINISH
+    assert drain.step(1.05, 0.0, 1) == FINISH
+    assert drain.step(1.1, 0.0, 0) == DONE

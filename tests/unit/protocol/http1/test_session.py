@@ -220,6 +220,7 @@ def test_what_cannot_be_understood_is_refused_with_an_answer(data, status):
         assert headers[b"connection"] == b"close"
         reason = "HEADERS_TOO_LARGE" if status == 431 else "BAD_REQUEST"
         assert json.loads(body)["reason"] == reason
+        assert b"bytearray" not in body
         assert bad.feed(GET) == []
         assert bad.farewell() == b""
         assert not bad.next_request()

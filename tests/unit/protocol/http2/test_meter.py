@@ -205,6 +205,24 @@ def test_a_provider_may_reset_what_was_opened_on_it() -> None:
     assert made.feed(reset(1001), NOW) == "resets"
 
 
+def test_an_answer_that_was_begun_may_be_reset() -> None:
+    made = meter()
+    for number in range(1, 2001, 2):
+        assert made.feed(head(number), NOW) == ""
+        made.note_answer()
+        assert made.feed(reset(number), NOW) == ""
+    assert made.feed(reset(2001) * BUDGET, NOW) == ""
+    assert made.feed(reset(2001), NOW) == "resets"
+
+
+def test_no_more_answers_are_remembered_than_can_be_open() -> None:
+    made = meter(max_streams=3)
+    for _ in range(1000):
+        made.note_answer()
+    assert made.feed(reset(1) * (BUDGET + 3), NOW) == ""
+    assert made.feed(reset(1), NOW) == "resets"
+
+
 def test_fc_65_now_and_then() -> None:
     made = FrameMeter(limits(), False)
     for number in range(150):

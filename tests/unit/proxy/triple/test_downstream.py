@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.proxy.link import LARGE_READ
-from sidecar.proxy.triple.downstream import NOTICE, STALL
+from sidecar.proxy.triple.downstream import LINGER, NOTICE, STALL
 from sidecar.settings.schema import Http2, Limits
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.http2_ends import WINDOW
@@ -130,6 +130,35 @@ def test_what_breaks_the_rules_ends_the_connection_with_a_word():
     assert rig.count(CLOSED, "protocol") == 1
     assert rig.outcomes() == {"cancelled": 1}
     rig.assert_empty()
+
+
+def test_a_consumer_that_was_given_up_and_stays_is_cut_off():
+    rig, consumer, _ = connected(20880)
+    consumer.hangs_up = False
+    consumer.raw(frame(PING, 0, 3, b"12345678"))
+    rig.settle()
+    assert consumer.transport.has_eof
+    assert not consumer.transport.is_closing
+    consumer.raw(frame(PING, 0, 0, b"12345678"))
+    rig.advance(LINGER - 0.1)
+    rig.check()
+    assert not consumer.transport.is_closing
+    rig.advance(0.2)
+    rig.check()
+    assert consumer.transport.is_aborted
+    assert rig.engine.consumers == set()
+
+
+def test_a_large_read_that_breaks_the_rules_is_followed_by_others():
+    rig, consumer, _ = connected(20880)
+    consumer.hangs_up = False
+    consumer.ask(body=b"x" * LARGE_READ)
+    consumer.push()
+    assert not consumer.transport.is_reading
+    rig.engine.consumers.copy().pop()._fail("slow_header")
+    assert consumer.transport.is_reading, "what is on its way is read, so that nothing is reset"
+    rig.settle()
+    assert consumer.goaways == [(3, 11)]
 
 
 def test_streams_that_nobody_knows_owe_nothing():

@@ -198,41 +198,6 @@ def test_calls_that_crossed_the_limit_of_streams_are_refused_and_wait():
     rig.assert_empty()
 
 
-def test_further_connections_respect_the_limit_of_streams_before_they_are_told():
-    rig, consumer = alone(upstream=Upstream(max_connections=4))
-    streams = [consumer.ask() for _ in range(2)]
-    rig.settle()
-    providers = [rig.open(max_streams=2)]
-    streams += [consumer.ask() for _ in range(6)]
-    rig.settle()
-    while rig.connects:
-        providers.append(rig.open(max_streams=2, greets=False))
-        assert endpoint(rig).parked == 8 - 2 * len(providers)
-        rig.settle()
-    for provider in providers:
-        requests = provider.requests()
-        assert len(requests) == 2
-        for each in requests:
-            provider.answer(each)
-    rig.settle()
-    assert [stream.status for stream in streams] == [0] * 8
-    assert rig.count("sidecar_retries_total", "refused") == 0
-    rig.assert_empty()
-
-
-def test_a_limit_of_streams_that_was_raised_meanwhile_holds_for_new_connections():
-    rig, consumer = alone(upstream=Upstream(max_connections=2))
-    consumer.ask()
-    rig.settle()
-    rig.open(max_streams=1)
-    for _ in range(3):
-        consumer.ask()
-    rig.settle()
-    further = rig.open(max_streams=3)
-    assert len(further.requests()) == 3
-    assert endpoint(rig).parked == 0
-
-
 def test_a_raised_limit_of_streams_lets_calls_go():
     rig, consumer = alone(upstream=Upstream(max_connections=1))
     consumer.ask()

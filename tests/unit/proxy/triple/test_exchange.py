@@ -221,10 +221,12 @@ def test_window_is_returned_for_bytes_of_streams_that_have_ended_meanwhile():
             call.is_done = False
             call.unread = 3
             provider.protocol.body(call, b"xyz", False)
+            provider.protocol.body(call, b"", False)
             assert call.unread == 0
         else:
             provider.protocol._unread += 3
             consumer.protocol.body(call, b"xyz", False)
+            consumer.protocol.body(call, b"", False)
         assert sender.owed == 0
         assert taker.owed == 0
     rig.assert_empty()

@@ -56,6 +56,31 @@ def test_fc_70_a_deadline_is_answered_4_and_the_provider_is_told():
     rig.assert_empty()
 
 
+@pytest.mark.parametrize(("seconds", "code", "status"), [(0.09, 8, 4), (0.05, 8, 1), (0.09, 2, 13)])
+def test_a_provider_that_cancels_at_the_deadline_has_timed_out(seconds, code, status):
+    rig, consumer, (provider,) = connected(20880)
+    stream = consumer.ask(grpc_timeout="100m")
+    rig.settle()
+    rig.loop.now += seconds
+    provider.reset(provider.request(), code)
+    rig.settle()
+    assert stream.status == status
+    rig.assert_empty()
+
+
+def test_fc_70_an_answer_past_the_deadline_is_dropped_although_the_timer_has_not_run():
+    rig, consumer, (provider,) = connected(20880)
+    stream = consumer.ask(grpc_timeout="100m")
+    rig.settle()
+    provider.answer(provider.request(), b"late")
+    rig.loop.now += 0.1005
+    provider.push()
+    rig.settle()
+    assert (stream.body, stream.status) == (b"", 4)
+    assert rig.outcomes() == {"timeout": 1}
+    rig.assert_empty()
+
+
 def test_fc_70_what_was_spent_waiting_is_taken_off():
     rig = Rig()
     rig.publish(20880)

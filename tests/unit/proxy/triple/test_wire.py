@@ -133,6 +133,16 @@ def test_a_stream_that_is_over_is_forgotten_with_its_bytes():
     assert sent.write() == {two: 20}
 
 
+def test_streams_that_end_between_two_writes_are_not_looked_at():
+    sent = Sent(2, stream_window=10_000)
+    one, two = sent.calls
+    sent.queue(one, 30_000)
+    sent.queue(two, 30_000)
+    assert sent.backlog.remove(one) == 30_000
+    assert sent.write() == {two: 10_000}
+    assert sent.backlog.held == 20_000
+
+
 def test_bytes_of_a_stream_that_was_reset_count_as_taken():
     sent = Sent(1)
     (one,) = sent.calls
