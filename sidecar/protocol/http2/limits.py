@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-# A stream begins with the window that HTTP/2 gives to streams untold, and gets more when its reader
-# takes what comes: so that many which are not read leave something of the connection's to others.
+# The window of a new stream: what HTTP/2 gives to streams before anything is announced.
 FIRST_WINDOW: Final = 65_535
 
 
@@ -13,8 +12,8 @@ FIRST_WINDOW: Final = 65_535
 class SessionLimits:
     """Limits of one connection; sizes and windows in bytes, rates per ten seconds.
 
-    ``stream_window`` is the largest one of a stream. ``header_size`` counts a decoded list as RFC
-    9113 does (32 bytes more for each field).
+    ``stream_window`` is what a stream may get in the end. ``header_size`` counts a decoded list as
+    RFC 9113 does (32 bytes more for each field).
     """
 
     def __init__(
@@ -35,6 +34,5 @@ class SessionLimits:
         self.resets: Final = resets
         self.control_frames: Final = control_frames
         self.stream_window: Final = stream_window
-        self.first_window: Final = min(FIRST_WINDOW, stream_window)
         self.connection_window: Final = connection_window
         self.max_streams: Final = max_streams

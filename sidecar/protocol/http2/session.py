@@ -19,7 +19,7 @@ from typing import Any, Final, final
 import ngh2
 
 from sidecar.protocol.http2 import codes, frames
-from sidecar.protocol.http2.limits import SessionLimits
+from sidecar.protocol.http2.limits import FIRST_WINDOW, SessionLimits
 from sidecar.protocol.http2.meter import FrameMeter
 from sidecar.protocol.http2.receiver import Headers as Headers
 from sidecar.protocol.http2.receiver import Receiver
@@ -94,8 +94,9 @@ class Session:
         self._is_cut = False
         self._has_parted = False
         # While less than this was acknowledged the peer has window left: an update can wait.
-        self.widest_window: Final[int] = limits.stream_window
-        self.window_step: Final[int] = limits.first_window // 4
+        self.window_step: Final[int] = min(FIRST_WINDOW, limits.stream_window) // 4
+        self.widest_window: Final[int] = min(limits.stream_window, _MAX_WINDOW)
+        self.connection_window: Final[int] = min(limits.connection_window, _MAX_WINDOW)
         self.broken = ""
         self.is_leaving = False
         self._is_settled = False
@@ -107,7 +108,7 @@ class Session:
         """Announce settings and the connection's window; once, before anything else."""
         limits = self._limits
         settings = {
-            _SET_STREAM_WINDOW: limits.first_window,
+            _SET_STREAM_WINDOW: min(FIRST_WINDOW, limits.stream_window),
             _SET_HEADER_SIZE: limits.header_size,
         }
         if self._is_server:
@@ -115,7 +116,7 @@ class Session:
         else:
             settings[_SET_ENABLE_PUSH] = 0
         self._connection.initiate_connection(settings)
-        self._connection.set_local_window_size(min(limits.connection_window, _MAX_WINDOW))
+        self._connection.set_local_window_size(self.connection_window)
 
     def feed(self, data: bytes, now: float, receiver: Receiver) -> None:
         """Read what the peer sent and tell the receiver; ``broken`` afterwards when it was too bad.
@@ -302,7 +303,7 @@ class Session:
     def widen(self, stream_id: int, window: int) -> bool:
         """Have the peer send more of a stream at once; ``window`` is more than it was."""
         try:
-            self._connection.set_local_window_size(min(window, _MAX_WINDOW), stream_id=stream_id)
+            self._connection.set_local_window_size(window, stream_id=stream_id)
         except ngh2.NGH2Error:
             return False
         return True

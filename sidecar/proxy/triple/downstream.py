@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Final, final
 
 from sidecar.protocol.http2 import codes
+from sidecar.protocol.http2.limits import FIRST_WINDOW
 from sidecar.protocol.http2.receiver import Headers, Receiver
 from sidecar.protocol.http2.session import CLOSED, Session
 from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ConsumerSide, TripleCall, keepable
 from sidecar.proxy.triple.paths import Paths
+from sidecar.proxy.triple.windows import Windows
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
 
 # A consumer that reads nothing at all for this long (s) is given up. Windows bound what is kept for
@@ -75,6 +77,7 @@ class Downstream(ConsumerSide, Receiver):
         self._session: Final = session
         self._patience: Final = patience
         self._backlog: Final = Backlog(session)
+        self._windows: Final = Windows(session)
         self._now = clock()
         self._is_greeted = False  # the consumer's settings have come
         self._is_ping_due = False
@@ -156,6 +159,8 @@ class Downstream(ConsumerSide, Receiver):
         self._active_at = self._now
         if call is None:
             return
+        if call.asked_window != FIRST_WINDOW:
+            self._windows.give_back(call.asked_window)
         if not call.is_done:
             self._handler.cancelled(call, self._now)
         if unwritten and call.provider is not None:
@@ -239,11 +244,11 @@ class Downstream(ConsumerSide, Receiver):
 
     def _widen(self, call: TripleCall) -> None:
         call.asked_bytes = 0
-        widest = self._session.widest_window
-        if call.asked_window < widest and call.unread == 0:
-            call.asked_window = min(2 * call.asked_window, widest)
-            self._session.widen(call.stream_id, call.asked_window)
-            self._register()
+        window = call.asked_window
+        if 2 * call.unread <= window:
+            call.asked_window = self._windows.widen(call.stream_id, window, len(self.calls))
+            if call.asked_window != window:
+                self._register()
 
     def queued(self, call: TripleCall) -> int:
         """Return the bytes of the response that the transport has not taken."""

@@ -10,6 +10,7 @@ from typing import Final, final
 from mypy_extensions import trait
 
 from sidecar.protocol.http2 import codes
+from sidecar.protocol.http2.limits import FIRST_WINDOW
 from sidecar.protocol.http2.receiver import Headers, Receiver
 from sidecar.protocol.http2.session import CLOSED, PROTOCOL, Session
 from sidecar.protocol.triple.message import FirstMessage
@@ -18,6 +19,7 @@ from sidecar.proxy.link import LARGE_READ, FlushQueue
 from sidecar.proxy.triple.exchange import ProviderSide, TripleCall, keepable
 from sidecar.proxy.triple.extras import outgoing
 from sidecar.proxy.triple.settlement import TripleSettlement
+from sidecar.proxy.triple.windows import Windows
 from sidecar.proxy.triple.wire import CONNECTION, Backlog, write_out
 from sidecar.resilience.liveness import ASK, DEAD, Liveness
 
@@ -89,6 +91,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self._is_asked_idle: Final = is_asked_idle
         self._manner: Final = manner
         self._backlog: Final = Backlog(session)
+        self._windows: Final = Windows(session)
         self._now = liveness.last_read
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
         self._returned = 0  # bytes of windows, since updates were looked for
@@ -243,6 +246,8 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         call = self.calls.pop(stream_id, None)
         self._backlog.remove(stream_id)
         self.last_call = self._now
+        if call is not None and call.told_window != FIRST_WINDOW:
+            self._windows.give_back(call.told_window)
         if len(self.calls) >= self._session.max_streams:
             # The provider has lowered its limit: of the requests that waited, one leaves now.
             self._backlog.unblock(CONNECTION)
@@ -345,11 +350,11 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
 
     def _widen(self, call: TripleCall) -> None:
         call.told_bytes = 0
-        widest = self._session.widest_window
-        if call.told_window < widest and call.consumer.queued(call) == 0:
-            call.told_window = min(2 * call.told_window, widest)
-            self._session.widen(call.upstream_id, call.told_window)
-            self._register()
+        window = call.told_window
+        if 2 * call.consumer.queued(call) <= window:
+            call.told_window = self._windows.widen(call.upstream_id, window, len(self.calls))
+            if call.told_window != window:
+                self._register()
 
     # Writing and ending.
 

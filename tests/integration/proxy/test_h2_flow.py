@@ -205,15 +205,18 @@ async def test_a_slow_reader_and_a_deadline(h2_world: Any) -> None:
 # Many slow readers
 
 
-async def test_streams_that_are_read_one_after_the_other(h2_world: Any) -> None:
+@pytest.mark.parametrize("window", [65_535, 1 << 18, 1 << 20])
+async def test_streams_that_are_read_one_after_the_other(h2_world: Any, window: int) -> None:
     """The last one first: those that wait must not take the window from the one that is read."""
     provider = await source(h2_world, 2 * MIB)
-    consumer = await h2_world.h2_serve(provider, returns_window=False, keeps_bodies=False)
+    consumer = await h2_world.h2_serve(
+        provider, settings={STREAM_WINDOW: window}, returns_window=False, keeps_bodies=False
+    )
     consumer.open_window(0, BIG - 65_535)
-    streams = [consumer.request() for _ in range(60)]
+    streams = [consumer.request() for _ in range(40)]
     await provider.pauses()
     for stream in reversed(streams):
-        give(consumer, stream)
+        give(consumer, stream, BIG - window)
         assert (await consumer.answer(stream)).status == 0
         assert stream.size == 2 * MIB
     await h2_world.at_rest()

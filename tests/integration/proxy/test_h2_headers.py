@@ -178,7 +178,7 @@ async def test_odd_bytes_in_values_pass(h2_world: Any) -> None:
     """Whatever HTTP/2 allows arrives as it was."""
     provider = await h2_world.h2_provider()
     consumer = await h2_world.h2_serve(provider)
-    odd = [(b"x-latin", b"caf\xe9"), (b"x-utf", "茶".encode()), (b"x-twice", b"1")]
+    odd = [(b"x-latin", b"na\xefve"), (b"x-utf", "茶".encode()), (b"x-twice", b"1")]
     odd += [(b"x-twice", b"2"), (b"x-data-bin", b"AAEC"), (b"x-empty", b"")]
     assert (await consumer.call(metadata=odd)).status == 0
     assert fields(provider.calls[0].headers) == odd
