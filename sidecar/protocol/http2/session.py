@@ -13,7 +13,7 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, final
 
 import ngh2
@@ -76,7 +76,7 @@ class Session:
         self._connection: Final = connection
         # Bound once: what each call needs is not looked up by its name each time.
         self._receive_data: Final[Callable[[bytes | memoryview], None]] = connection.receive_data
-        self._events: Final[Callable[[], list[ngh2.Event]]] = connection.events
+        self._events: Final[Callable[[], Iterable[ngh2.Event]]] = connection.events
         self._data_to_send: Final[Callable[..., bytes]] = connection.data_to_send
         self._send_response: Final[Callable[..., None]] = connection.send_response
         self._send_data: Final[Callable[..., None]] = connection.send_data
