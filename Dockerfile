@@ -30,12 +30,12 @@ RUN SIDECAR_COMPILED=1 /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-bu
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="sidecar" \
-      org.opencontainers.image.description="Routing sidecar for Dubbo consumers" \
+      org.opencontainers.image.description="Routing sidecar for Dubbo and Triple/gRPC consumers" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/sidecar /opt/sidecar
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
-EXPOSE 20880 15021
+EXPOSE 20880 50051 15021
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["/opt/sidecar/bin/python", "-c", \
     "import urllib.request as u; u.urlopen('http://127.0.0.1:15021/livez', timeout=2)"]
 ENTRYPOINT ["/opt/sidecar/bin/sidecar"]

@@ -24,6 +24,7 @@ def facts(
     """Yield each family with its samples; ``unresolved`` counts services without a list."""
     yield names.INFLIGHT, _by_word(plane.by_protocol(lambda engine: engine.inflight))
     yield names.WAITING, [((), plane.waiting)]
+    yield names.HELD_BYTES, _by_word(plane.by_protocol(lambda engine: engine.held_bytes))
     yield names.CONSUMERS, _by_word(plane.by_protocol(lambda engine: len(engine.consumers)))
     yield names.UPSTREAM_CONNECTIONS, _by_word(plane.connections())
     yield from _registries(stats)

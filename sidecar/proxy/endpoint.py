@@ -166,6 +166,11 @@ class Endpoint(Generic[C, L]):
         """The number of connections, also of those that take no new calls."""
         return len(self.links)
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that wait for a connection, or for the provider to read them."""
+        return self._parked_bytes + sum([link.held_bytes for link in self.links])
+
     def park(self, call: C) -> bool:
         """Have a call wait for a connection; False when too many wait."""
         size = call.held_bytes

@@ -97,6 +97,11 @@ class Engine(Generic[C]):
         return len(self.walk.waiting)
 
     @property
+    def held_bytes(self) -> int:
+        """The bytes of bodies that consumers or providers have not taken."""
+        return sum(each.held_bytes for each in self.consumers) + self._pool.held_bytes
+
+    @property
     def unavailable(self) -> dict[str, int]:
         """Addresses that get no new calls: DRAINING or BACKING_OFF of ``balance.pool``."""
         return self._pool.unavailable

@@ -70,6 +70,11 @@ class Link:
         self.is_closing = False  # the last write is being made; from here on it is only ended
         self.is_closed = False
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the transport has not taken."""
+        return self.queued_bytes
+
     def open(self, transport: asyncio.Transport) -> None:
         """Take over a connected transport."""
         self.transport = transport

@@ -93,6 +93,12 @@ class Pool(Generic[C]):
             endpoint.check(now)
         self.retired = [endpoint for endpoint in self.retired if not endpoint.is_over]
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that providers have not taken."""
+        endpoints = [*self.endpoints.values(), *self.retired]
+        return sum([endpoint.held_bytes for endpoint in endpoints])
+
     def connections(self) -> dict[str, int]:
         """Return the number of connections by state, for the gauge of that name."""
         states = {"connecting": 0, "ready": 0, "draining": 0, "retired": 0, "backoff": 0}

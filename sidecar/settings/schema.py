@@ -87,14 +87,14 @@ class Listener(Section, frozen=True, kw_only=True):
     default_service: Annotated[
         str,
         about(
-            "Service for calls whose serialization hides it; empty: they are refused.",
+            "Service of calls that do not show theirs; empty: they are refused.",
             form="service",
             may_be_empty=True,
         ),
     ] = ""
     paths: Annotated[
         dict[PathPrefix, ServiceName],
-        about("triple: service by prefix of the path, for paths that do not name it."),
+        about("triple, auto: service by prefix of the path, for paths that do not name it."),
     ] = {}
     tls: Annotated[ListenerTls | None, about("TLS towards consumers; absent: plain.")] = None
 

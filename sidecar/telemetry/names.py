@@ -58,6 +58,12 @@ WAITING: Final = Metric(
 INFLIGHT: Final = Metric(
     "sidecar_inflight", GAUGE, "Calls received and not answered yet.", ("protocol",)
 )
+HELD_BYTES: Final = Metric(
+    "sidecar_held_bytes",
+    GAUGE,
+    "Bytes of requests and replies whose reader has not taken them yet.",
+    ("protocol",),
+)
 CONSUMERS: Final = Metric(
     "sidecar_consumer_connections", GAUGE, "Open connections from consumers.", ("protocol",)
 )
@@ -215,6 +221,11 @@ CONSUMERS_CLOSED: Final = Metric(
     "Consumer connections ended by the sidecar, by the reason.",
     ("reason",),
 )
+STREAMS_REFUSED: Final = Metric(
+    "sidecar_streams_refused_total",
+    COUNTER,
+    "HTTP/2 streams of consumers that never became calls: malformed, or beyond the limit.",
+)
 
 # Those of `Counters.named`; they are on the page from the start.
 COUNTED: Final = (
@@ -228,6 +239,7 @@ COUNTED: Final = (
     CONNECT_FAILURES,
     UPSTREAM_CLOSED,
     CONSUMERS_CLOSED,
+    STREAMS_REFUSED,
     RETRIES,
     ROUTER_ERRORS,
     BAD_SERVICE,
@@ -247,6 +259,7 @@ METRICS: Final = (
     SERIES_DROPPED,
     INFLIGHT,
     WAITING,
+    HELD_BYTES,
     CONSUMERS,
     UPSTREAM_CONNECTIONS,
     REGISTRY_CONNECTED,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Final, final
 
+# A stream begins with the window that HTTP/2 gives to streams untold, and gets more when its reader
+# takes what comes: so that many which are not read leave something of the connection's to others.
+FIRST_WINDOW: Final = 65_535
+
 
 @final
 class SessionLimits:
     """Limits of one connection; sizes and windows in bytes, rates per ten seconds.
 
-    ``header_size`` counts a decoded list as RFC 9113 does (32 bytes more for each field).
+    ``stream_window`` is the largest one of a stream. ``header_size`` counts a decoded list as RFC 9113 does (32 bytes more for each field).
     """
 
     def __init__(
@@ -30,5 +34,6 @@ class SessionLimits:
         self.resets: Final = resets
         self.control_frames: Final = control_frames
         self.stream_window: Final = stream_window
+        self.first_window: Final = min(FIRST_WINDOW, stream_window)
         self.connection_window: Final = connection_window
         self.max_streams: Final = max_streams

@@ -55,6 +55,7 @@ class FrameMeter:
 
         self.header_since = 0.0
         self.opened: i64 = 0  # streams that the peer has opened, since the last ``note_heard``
+        self.refused = 0  # streams that never came to be
         self.first: i64 = 0
         self.whole: i64 = 0
 
@@ -137,6 +138,7 @@ class FrameMeter:
         self.opened = 0
         if lost <= 0:
             return ""
+        self.refused += lost
         self._advance(now)
         self._resets += lost
         return RESETS if self._resets > self._resets_limit else ""

@@ -94,7 +94,8 @@ class Session:
         self._is_cut = False
         self._has_parted = False
         # While less than this was acknowledged the peer has window left: an update can wait.
-        self.window_step: Final[int] = limits.stream_window // 4
+        self.widest_window: Final[int] = limits.stream_window
+        self.window_step: Final[int] = limits.first_window // 4
         self.broken = ""
         self.is_leaving = False
         self._is_settled = False
@@ -106,7 +107,7 @@ class Session:
         """Announce settings and the connection's window; once, before anything else."""
         limits = self._limits
         settings = {
-            _SET_STREAM_WINDOW: min(limits.stream_window, _MAX_WINDOW),
+            _SET_STREAM_WINDOW: limits.first_window,
             _SET_HEADER_SIZE: limits.header_size,
         }
         if self._is_server:
@@ -130,6 +131,12 @@ class Session:
             word = word or self._meter.note_heard(self._heard, now)
             self._heard = 0
         self.fail(failure or word)
+
+    def take_refused(self) -> int:
+        """Return how many streams never came to be since the last time: refused, or malformed."""
+        count = self._meter.refused
+        self._meter.refused = 0
+        return count
 
     def deliver(self, now: float, receiver: Receiver) -> None:
         """Tell the receiver which streams ended by what was written: call it after ``take``."""
@@ -289,6 +296,14 @@ class Session:
         try:
             self._acknowledge(amount, stream_id)
         except (ngh2.NGH2Error, ValueError):
+            return False
+        return True
+
+    def widen(self, stream_id: int, window: int) -> bool:
+        """Have the peer send more of a stream at once; ``window`` is more than it was."""
+        try:
+            self._connection.set_local_window_size(min(window, _MAX_WINDOW), stream_id=stream_id)
+        except ngh2.NGH2Error:
             return False
         return True
 

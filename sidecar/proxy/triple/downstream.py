@@ -38,6 +38,10 @@ class RequestHandler:
         """Give up a call whose consumer does not want it any more."""
         raise NotImplementedError
 
+    def refused(self, count: int) -> None:
+        """Hear of streams that never became calls."""
+        raise NotImplementedError
+
     def consumer_lost(self, consumer: ConsumerSide, now: float) -> None:
         """Forget a consumer that went away; its calls were cancelled."""
         raise NotImplementedError
@@ -110,6 +114,9 @@ class Downstream(ConsumerSide, Receiver):
         self._now = self.clock()
         session = self._session
         session.feed(data, self._now, self)
+        refused = session.take_refused()
+        if refused:
+            self._handler.refused(refused)
         if session.broken:
             self._break()
             return
@@ -221,11 +228,22 @@ class Downstream(ConsumerSide, Receiver):
         """Return window for bytes of the request that were taken."""
         session = self._session
         session.acknowledge(call.stream_id, amount)
+        call.asked_bytes += amount
+        if call.asked_bytes >= call.asked_window:
+            self._widen(call)
         self._returned += amount
         if self._returned >= session.window_step and not self.is_registered:
             self._returned = 0
             if session.has_output:
                 self._register()
+
+    def _widen(self, call: TripleCall) -> None:
+        call.asked_bytes = 0
+        widest = self._session.widest_window
+        if call.asked_window < widest and call.unread == 0:
+            call.asked_window = min(2 * call.asked_window, widest)
+            self._session.widen(call.stream_id, call.asked_window)
+            self._register()
 
     def queued(self, call: TripleCall) -> int:
         """Return the bytes of the response that the transport has not taken."""

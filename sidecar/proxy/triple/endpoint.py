@@ -51,16 +51,22 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         """The number of connections, also of those that take no new calls."""
         return len(self.links) + len(self.leavers)
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that wait for a connection, or for the provider to read them."""
+        return super().held_bytes + sum([link.held_bytes for link in self.leavers])
+
     def offer(self, call: TripleCall, now: float) -> bool:
         """Take a call whose instance lives here; False when it has to go elsewhere."""
         self.last_call = now
         link = self._choose(now)
-        if link is not None and link.forward(call, now):
+        if link is not None and not self._awaits_better(link) and link.forward(call, now):
             return True
-        if not self.park(call):
-            return False
         self._open_another(now)
-        return True
+        return (self.is_connecting or self.may_wait) and self.park(call)
+
+    def _awaits_better(self, link: Upstream) -> bool:
+        return link.is_clogged and self.is_connecting
 
     def _open_another(self, now: float) -> None:
         """Open a connection for calls that wait, without haste when there are others."""
@@ -71,8 +77,8 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
 
     @property
     def may_wait(self) -> bool:
-        """Whether a connection will have a free stream: one that is read from, at least."""
-        return any(not link.is_write_paused for link in self.links)
+        """Whether a connection will have a free stream: one whose peers read, at least."""
+        return any(not link.is_stalled for link in self.links)
 
     def _choose(self, now: float) -> Upstream | None:
         best: Upstream | None = None
@@ -84,8 +90,8 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         return best
 
     def _is_better(self, link: Upstream, best: Upstream) -> bool:
-        if link.is_clogged != best.is_clogged:
-            return best.is_clogged
+        if link.is_clogged or best.is_clogged:
+            return link.unread < best.unread
         return self.context.connections > 1 and len(link.calls) < len(best.calls)
 
     def _is_worth_another(self, link: Upstream) -> bool:
@@ -111,7 +117,7 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
 
     def has_room(self, link: Upstream, now: float) -> None:
         """Send calls that wait for a stream."""
-        if self.parked and link in self.links:
+        if self.parked and link in self.links and not self._awaits_better(link):
             self.unpark(link, now)
 
     def connected(self, link: Upstream, now: float) -> None:
@@ -125,6 +131,13 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         for each in list(self.links):
             if each is not link and each.expires <= now:
                 each.leave()
+
+    def connect_failed(self, why: str, now: float) -> None:
+        """Use what there is, or send the calls that wait elsewhere."""
+        super().connect_failed(why, now)
+        link = self._choose(now) if self.parked else None
+        if link is not None:
+            self.unpark(link, now)
 
     def leaving(self, link: Upstream, now: float) -> None:
         """Give a connection no further calls."""

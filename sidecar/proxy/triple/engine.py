@@ -60,7 +60,7 @@ class TripleEngine(Engine[TripleCall]):
         self._manner: Final = Manner(
             settings.consumer.tag,
             settings.upstream.authority == "instance",
-            int(http2.connection_window) // 2,
+            int(http2.connection_window) // 4,
             int(http2.replay),
         )
         self._settlement: Final = TripleSettlement(surroundings.timer, tools.counters, tools.clock)

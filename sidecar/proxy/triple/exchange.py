@@ -11,6 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import trait
 
+from sidecar.protocol.http2.limits import FIRST_WINDOW
 from sidecar.protocol.http2.session import Headers
 from sidecar.protocol.triple.head import GRPC, TripleHead
 from sidecar.protocol.triple.message import FirstMessage
@@ -107,6 +108,9 @@ class TripleCall(Call):
     ``headers`` and ``kept`` are what is known of the request while it may still be sent (again).
     ``unread`` counts its bytes that were received and that no provider's transport has taken;
     ``repeated`` those that a provider gets again, which are not returned to the window twice.
+
+    ``asked_window`` is the window of the request, ``told_window`` that of the response; each grows
+    when as much as it has room for was taken, and nothing is left.
     """
 
     def __init__(
@@ -145,6 +149,10 @@ class TripleCall(Call):
         self.exception_code = 0
         self.unread = 0
         self.repeated = 0
+        self.asked_window = FIRST_WINDOW
+        self.asked_bytes = 0  # taken since the window was looked at
+        self.told_window = FIRST_WINDOW
+        self.told_bytes = 0
 
     @property
     def held_bytes(self) -> int:

@@ -21,6 +21,7 @@ from sidecar.proxy.triple.paths import Paths, usual_name
 from sidecar.proxy.triple.settlement import TripleSettlement
 from sidecar.proxy.walk import Surroundings, Walk
 from sidecar.resilience.deadlines import Timed
+from sidecar.telemetry import names
 
 # Every service has it and none registers it.
 REFLECTION: Final = "grpc.reflection."
@@ -169,6 +170,10 @@ class Forwarder(RequestHandler):
         """Give up a call whose consumer does not want it any more."""
         self.walk.withdraw(call)
         self._settlement.cancel(call, now)
+
+    def refused(self, count: int) -> None:
+        """Count streams that never became calls."""
+        self._settlement.counters.count(names.STREAMS_REFUSED.name, amount=count)
 
     def consumer_lost(self, consumer: ConsumerSide, now: float) -> None:
         """Forget a consumer that went away; its calls were cancelled."""

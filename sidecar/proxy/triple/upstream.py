@@ -48,7 +48,9 @@ class Manner:
     """How provider connections are used, besides the limits of their sessions.
 
     ``clogged`` is the number of unread bytes from which on a connection gets no new call while
-    another one can be had: half of its window, beyond which its streams begin to share.
+    another one can be had: a quarter of its window. With twice as many it gets none at all, since
+    nghttp2 returns window when half of it was taken: its streams may have to wait for each other.
+    Of requests that are not taken the same number stands for a provider that does not read.
     ``replay`` is the number of bytes kept of a request that has been sent.
     """
 
@@ -57,6 +59,7 @@ class Manner:
         self.replay: Final = replay
         self.is_authority_own: Final = is_authority_own
         self.clogged: Final = clogged
+        self.stalled: Final = 2 * clogged
 
 
 @final
@@ -89,7 +92,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self._now = liveness.last_read
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
         self._returned = 0  # bytes of windows, since updates were looked for
-        self._unread = 0  # bytes of responses that consumers have not taken
+        self.unread = 0  # bytes of responses that consumers have not taken
         self._is_tls = False
         self._is_greeted = False  # the provider's settings have come
         self._greeting: asyncio.Future[None] | None = None
@@ -102,7 +105,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         """Whether a further call can be sent here."""
         return (
             not self.is_closed
-            and not self.is_write_paused
+            and not self.is_stalled
             and not self._session.is_leaving
             and len(self.calls) < self._session.max_streams
         )
@@ -115,7 +118,13 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
     @property
     def is_clogged(self) -> bool:
         """Whether readers that are slow hold so much here that calls should go elsewhere."""
-        return self._unread >= self._manner.clogged
+        return self.unread >= self._manner.clogged
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether a call would wait here for peers that read nothing."""
+        stalled = self._manner.stalled
+        return self.is_write_paused or self.unread >= stalled or self._backlog.held >= stalled
 
     @property
     def is_quiet(self) -> bool:
@@ -220,7 +229,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         if call is None or call.is_done:
             self._session.acknowledge(stream_id, len(data))
         else:
-            self._unread += len(data)
+            self.unread += len(data)
             self._settlement.body(call, data, is_end, self._now)
 
     def on_trailers(self, stream_id: int, headers: Headers) -> None:
@@ -322,14 +331,25 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
 
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the response that the consumer took."""
-        self._unread -= amount
+        self.unread -= amount
         session = self._session
         session.acknowledge(call.upstream_id, amount)
+        call.told_bytes += amount
+        if call.told_bytes >= call.told_window:
+            self._widen(call)
         self._returned += amount
         if self._returned >= session.window_step and not self.is_registered:
             self._returned = 0
             if session.has_output:
                 self._register()
+
+    def _widen(self, call: TripleCall) -> None:
+        call.told_bytes = 0
+        widest = self._session.widest_window
+        if call.told_window < widest and call.consumer.queued(call) == 0:
+            call.told_window = min(2 * call.told_window, widest)
+            self._session.widen(call.upstream_id, call.told_window)
+            self._register()
 
     # Writing and ending.
 

@@ -148,7 +148,7 @@ def _slow(result: dict[str, Any]) -> list[Panel]:
             memory = found["resident_mib"]
             times = [index * result["sample_seconds"] for index in range(len(memory))]
             axis.plot(times, memory, label=name, color=COLOURS[name])
-        axis.set_ylim(bottom=0)
+        axis.set_yscale("log")
         axis.set_title(f"Resident MiB, {result['streams']:,} streams, read: {reading}", fontsize=10)
         axis.set_xlabel("seconds")
         axis.legend(fontsize=8, frameon=False)

@@ -177,6 +177,7 @@ async def test_streams_beyond_the_limit_are_refused_and_counted(h2_worlds: Any) 
     await consumer.until(lambda: all(each.reset == codes.REFUSED_STREAM for each in streams[10:]))
     assert len(provider.calls) == 10
     assert world.plane.inflight == 10
+    assert world.count(names.STREAMS_REFUSED.name) == 20
     await flood(consumer, open_call, 100_000)
     await is_ended(world, consumer, "resets")
 
