@@ -25,7 +25,7 @@ PATHS = [f"/com.x.{each}" for each in ("Demo/hi", "Demo/again", "Later/hi", "Nev
 paths = st.sampled_from([*PATHS[:2] * 3, *PATHS, WATCH])
 kinds = st.sampled_from(["application/grpc"] * 3 + [JSON])
 picks = st.integers(0, 50)
-sizes = st.sampled_from([0, 1, 300, 2500, 9000])
+sizes = st.sampled_from([0, 1, 300, 2500, 9000, 70_000])
 OK = ((b"grpc-status", b"0"),)
 
 
@@ -61,12 +61,14 @@ class Streams(RuleBasedStateMachine):
         most=st.integers(1, 3),
         age=st.sampled_from([0, 20]),
         window=st.sampled_from([0, 500]),
+        widest=st.sampled_from([4000, 150_000]),
     )
-    def start(self, connections, most, age, window):
+    def start(self, connections, most, age, window, widest):
         self.rig = Rig(
             limits=Limits(max_inflight_per_consumer=20, upstream_buffer=Size(20_000)),
             http2=Http2(
-                stream_window=Size(4000), connection_window=Size(WINDOW), replay=Size(2000),
+                stream_window=Size(widest), connection_window=Size(max(4 * widest, WINDOW)),
+                replay=Size(2000),
                 idle=Duration(60.0), slow_header=Duration(30.0),
             ),
             upstream=Upstream(
@@ -403,9 +405,13 @@ class Streams(RuleBasedStateMachine):
         self.rig.settle()
 
     def check_windows(self):
+        window = int(self.rig.settings.http2.connection_window)
         for end in self.rig.ends:
             if not end.is_lost and not end.is_over:
-                assert WINDOW - end.connection.remote_window_size <= WINDOW // 2
+                assert window - end.connection.remote_window_size <= window // 2
+        granted = [link._windows._granted for link in self.rig.links]
+        granted += [each._windows._granted for each in self.rig.engine.consumers]
+        assert set(granted) <= {0}
 
     def check_requests(self):
         """Providers got what was sent, from its beginning; all of it if they were told so."""

@@ -186,7 +186,10 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         return True
 
     def check(self, now: float) -> None:
-        """Do what time asks for: pings, idle closing, replacing old connections."""
+        """Do what time asks for: pings, idle closing, replacing old connections.
+
+        Calls that wait for a provider which stands still meanwhile go elsewhere.
+        """
         super().check(now)
         for link in list(self.leavers):
             if link.is_quiet:
@@ -195,6 +198,9 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
                 link.close()
             else:
                 link.check(now)
+        if self.parked and not self.is_connecting and not self.may_wait:
+            for call in self._take_parked():
+                self.move(call, now)
         if not self.is_retired and any(link.expires <= now for link in self.links):
             self.add_connection(now)
 

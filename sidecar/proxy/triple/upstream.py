@@ -26,6 +26,8 @@ from sidecar.resilience.liveness import ASK, DEAD, Liveness
 log = logging.getLogger(__name__)
 
 PING: Final = b"liveness"
+# A provider whose transport takes nothing for this long (s) is one that stands still.
+STILL: Final = 1.0
 
 
 @trait
@@ -96,6 +98,7 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         self._unsent: list[TripleCall] = []  # nothing of them was given to the transport
         self._returned = 0  # bytes of windows, since updates were looked for
         self.unread = 0  # bytes of responses that consumers have not taken
+        self._paused_at = 0.0
         self._is_tls = False
         self._is_greeted = False  # the provider's settings have come
         self._greeting: asyncio.Future[None] | None = None
@@ -108,7 +111,8 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         """Whether a further call can be sent here."""
         return (
             not self.is_closed
-            and not self.is_stalled
+            and not self.is_write_paused
+            and not self._is_full
             and not self._session.is_leaving
             and len(self.calls) < self._session.max_streams
         )
@@ -124,10 +128,18 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         return self.unread >= self._manner.clogged
 
     @property
-    def is_stalled(self) -> bool:
-        """Whether a call would wait here for peers that read nothing."""
+    def _is_full(self) -> bool:
         stalled = self._manner.stalled
-        return self.is_write_paused or self.unread >= stalled or self._backlog.held >= stalled
+        return self.unread >= stalled or self._backlog.held >= stalled
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether a call would wait here for peers that read nothing.
+
+        A transport that is full for a moment is none of these: each large request fills it.
+        """
+        is_still = self.is_write_paused and self._clock() - self._paused_at >= STILL
+        return is_still or self._is_full
 
     @property
     def is_quiet(self) -> bool:
@@ -382,6 +394,11 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         is_all = write_out(self, self._session, self._backlog.held)
         for held in self._backlog.settle(is_all):
             held.call.taken(held.taken)
+
+    def pause_writing(self) -> None:
+        """Keep further bytes in the session; the transport calls it when its buffer is full."""
+        self.is_write_paused = True
+        self._paused_at = self._clock()
 
     def resume_writing(self) -> None:
         """Write again; the transport calls it when its buffer is empty enough."""

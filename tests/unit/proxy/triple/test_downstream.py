@@ -33,14 +33,15 @@ def kinds(end):
 # The beginning
 
 
-def test_a_consumer_is_told_the_limits():
+@pytest.mark.parametrize(("window", "first"), [(300_000, WINDOW), (30_000, 30_000)])
+def test_a_consumer_is_told_the_limits(window, first):
     rig = Rig(
-        http2=Http2(stream_window=Size(300_000), connection_window=Size(500_000)),
+        http2=Http2(stream_window=Size(window), connection_window=Size(500_000)),
         limits=Limits(max_inflight_per_consumer=7),
     )
     consumer = rig.consumer()
     told = consumer.connection.remote_settings
-    assert (told[3], told[4], told[6]) == (7, 300_000, 65_536)
+    assert (told[3], told[4], told[6]) == (7, first, 65_536)
     assert consumer.connection.remote_window_size == 500_000
 
 
@@ -152,13 +153,26 @@ def test_a_consumer_that_was_given_up_and_stays_is_cut_off():
 def test_a_large_read_that_breaks_the_rules_is_followed_by_others():
     rig, consumer, _ = connected(20880)
     consumer.hangs_up = False
-    consumer.ask(body=b"x" * LARGE_READ)
+    for _ in range(3):
+        consumer.ask(body=b"x" * (LARGE_READ // 3 + 1))
     consumer.push()
     assert not consumer.transport.is_reading
     rig.engine.consumers.copy().pop()._fail("slow_header")
     assert consumer.transport.is_reading, "what is on its way is read, so that nothing is reset"
     rig.settle()
-    assert consumer.goaways == [(3, 11)]
+    assert consumer.goaways == [(7, 11)]
+
+
+def test_malformed_requests_are_counted_and_the_others_go_on():
+    rig, consumer, (provider,) = connected(20880)
+    first, malformed = consumer.ask(), consumer.ask("/a b/c")
+    rig.settle()
+    assert rig.count("sidecar_streams_refused_total") == 1
+    assert (malformed.head, malformed.reset) == (None, 1)
+    provider.answer(provider.request())
+    rig.settle()
+    assert first.status == 0
+    rig.assert_empty()
 
 
 def test_streams_that_nobody_knows_owe_nothing():
@@ -173,13 +187,14 @@ def test_streams_that_nobody_knows_owe_nothing():
 
 def test_a_large_read_lets_the_others_be_read_first():
     rig, consumer, (provider,) = connected(20880)
-    consumer.ask(body=b"x" * LARGE_READ)
+    for _ in range(3):
+        consumer.ask(body=b"x" * (LARGE_READ // 3 + 1))
     consumer.push()
     assert not consumer.transport.is_reading
     rig.loop.turn()
     assert consumer.transport.is_reading
     rig.settle()
-    assert len(provider.request().body) == LARGE_READ
+    assert sum(len(each.body) for each in provider.requests()) > LARGE_READ
 
 
 # Slow consumers
@@ -443,7 +458,7 @@ def test_what_comes_for_a_consumer_that_broke_the_rules_is_dropped():
     consumer.push()
     provider.data(two, b"y" * 1000)
     rig.settle()
-    assert rig.links[0]._unread < 200_000
+    assert rig.links[0].unread < 200_000
     consumer.transport.is_stuck = False
     rig.settle()
     assert consumer.is_closed

@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.balance.pool import BACKING_OFF
 from sidecar.proxy.endpoint import MAX_PARKED
+from sidecar.proxy.triple.upstream import STILL
 from sidecar.settings.schema import Http2, Limits, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.triple_rig import SERVICE, Rig, connected
@@ -240,6 +241,7 @@ def test_calls_do_not_wait_behind_a_connection_that_stands_still():
     first = rig.open()
     first.transport.is_stuck = True
     first.protocol.pause_writing()
+    rig.advance(STILL)
     waits = []
     while first.port not in [each.port for each in rig.connects]:
         waits.append(consumer.ask())
@@ -269,28 +271,68 @@ def test_configured_connections_are_shared_by_load():
     assert rig.connects == []
 
 
-def test_a_connection_clogged_by_slow_readers_is_passed_over():
-    rig, consumer, (first,) = connected(
-        20880, http2=Http2(connection_window=Size(1 << 20), stream_window=Size(1 << 20))
-    )
+def clogged():
+    """A connection whose slow readers hold more than a quarter of its window."""
+    rig, consumer, (first,) = connected(20880, http2=Http2(connection_window=Size(1 << 20)))
     consumer.reads = False
-    consumer.ask()
+    for _ in range(6):
+        consumer.ask()
     rig.settle()
-    clogging = first.request()
-    first.head(clogging)
-    first.data(clogging, b"x" * 800_000)
+    for each in first.requests():
+        first.head(each)
+        first.data(each, b"x" * 65_000)
     rig.settle()
     assert rig.links[0].is_clogged
-    consumer.ask()
-    rig.settle()
-    assert len(first.requests()) == 1, "better than to wait"
-    second = rig.open()
+    assert not rig.links[0].is_stalled
+    return rig, consumer, first
+
+
+def test_a_connection_clogged_by_slow_readers_is_passed_over():
+    rig, _, first = clogged()
     other = rig.consumer()
     stream = other.ask()
     rig.settle()
     assert first.requests() == []
-    answer_all(rig, second)
+    answer_all(rig, rig.open())
     assert stream.status == 0
+
+
+def test_of_two_clogged_connections_the_one_with_less_takes_a_call():
+    rig, _, first = clogged()
+    slow = rig.consumer()
+    slow.reads = False
+    slow.ask()
+    rig.settle()
+    second = rig.open()
+    for _ in range(6):
+        slow.ask()
+        rig.settle()
+    for each in second.requests():
+        second.head(each)
+        second.data(each, b"x" * 54_000)
+    rig.settle()
+    one, two = first.protocol, second.protocol
+    assert one.is_clogged
+    assert two.is_clogged
+    assert two.unread < one.unread
+    rig.consumer().ask()
+    rig.settle()
+    rig.refuse()
+    assert first.requests() == []
+    assert endpoint(rig).held_bytes >= one.held_bytes
+
+
+def test_a_clogged_connection_is_used_when_there_is_no_other():
+    rig, _, first = clogged()
+    other = rig.consumer()
+    stream = other.ask()
+    rig.settle()
+    rig.refuse()
+    later = other.ask()
+    rig.settle()
+    answer_all(rig, first)
+    assert later.status == 0
+    assert stream.status == 0, "it waited for the other connection"
 
 
 # Age

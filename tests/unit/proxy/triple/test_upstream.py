@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.proxy.link import LARGE_READ
+from sidecar.proxy.triple.upstream import STILL
 from sidecar.settings.schema import Http2, Limits, ServiceOverride, Services, Upstream
 from sidecar.settings.units import Duration, Size
 from tests.fixtures.http2_peers import GOAWAY, PING, frame
@@ -35,12 +36,13 @@ def other(rig, provider):
 # The beginning
 
 
-def test_a_provider_is_told_the_limits():
+@pytest.mark.parametrize(("window", "first"), [(300_000, 65_535), (30_000, 30_000)])
+def test_a_provider_is_told_the_limits(window, first):
     rig, _, (provider,) = connected(
-        20880, http2=Http2(stream_window=Size(300_000), connection_window=Size(500_000))
+        20880, http2=Http2(stream_window=Size(window), connection_window=Size(500_000))
     )
     told = provider.connection.remote_settings
-    assert (told[2], told[4], told[6]) == (0, 300_000, 65_536)
+    assert (told[2], told[4], told[6]) == (0, first, 65_536)
     assert 3 not in told or told[3] > 1000
     provider.connection.ping()
     rig.settle()
@@ -48,16 +50,19 @@ def test_a_provider_is_told_the_limits():
 
 
 def test_a_large_read_lets_the_others_be_read_first():
-    rig, consumer, stream, provider, request = sent(20880)
+    rig, consumer, (provider,) = connected(20880)
     consumer.connection.set_local_window_size(1 << 20)
-    provider.head(request)
-    provider.data(request, b"x" * LARGE_READ)
+    streams = [consumer.ask() for _ in range(3)]
+    rig.settle()
+    for request in provider.requests():
+        provider.head(request)
+        provider.data(request, b"x" * (LARGE_READ // 3 + 1))
     provider.push()
     assert not provider.transport.is_reading
     rig.loop.turn()
     assert provider.transport.is_reading
     rig.settle()
-    assert len(stream.body) == LARGE_READ
+    assert sum(len(stream.body) for stream in streams) > LARGE_READ
 
 
 # Refused streams
@@ -561,6 +566,58 @@ def test_a_provider_whose_transport_is_full_gets_no_new_call_and_later_those_tha
         provider.answer(each)
     rig.settle()
     assert waiting.status == 0
+    rig.assert_empty()
+
+
+def test_a_transport_that_is_full_for_a_moment_costs_no_call():
+    rig, consumer, (provider,) = connected(20880, upstream=Upstream(max_connections=1))
+    for _ in range(2):
+        consumer.ask(body=b"x" * 60_000)
+    consumer.push()
+    rig.loop.turn()
+    assert rig.links[0].is_write_paused
+    stream = consumer.ask()
+    consumer.push()
+    rig.settle()
+    for each in provider.requests():
+        provider.answer(each)
+    rig.settle()
+    assert stream.status == 0
+    assert rig.outcomes() == {"ok": 3}
+    rig.assert_empty()
+
+
+def test_calls_that_wait_for_a_provider_that_stands_still_go_elsewhere():
+    rig, consumer, (one, two) = connected(20880, 20881, upstream=Upstream(max_connections=1))
+    one.transport.is_stuck = True
+    one.protocol.pause_writing()
+    streams = [consumer.ask() for _ in range(6)]
+    rig.settle()
+    address = f"127.0.0.1:{one.port}"
+    waiting = rig.pool.endpoints[address].parked
+    assert 0 < waiting < 6
+    rig.advance(STILL - 0.1)
+    rig.check()
+    assert rig.pool.endpoints[address].parked == waiting
+    rig.advance(0.2)
+    rig.check()
+    assert rig.pool.endpoints[address].parked == 0
+    for each in two.requests():
+        two.answer(each)
+    rig.settle()
+    assert [stream.status for stream in streams] == [0] * 6
+
+
+def test_a_provider_that_stands_still_and_is_the_only_one_refuses():
+    rig, consumer, (provider,) = connected(20880, upstream=Upstream(max_connections=1))
+    provider.transport.is_stuck = True
+    provider.protocol.pause_writing()
+    waits = consumer.ask()
+    rig.advance(STILL + 0.1)
+    rig.check()
+    late = consumer.ask()
+    rig.settle()
+    assert (waits.status, late.status) == (8, 8)
     rig.assert_empty()
 
 
