@@ -116,7 +116,7 @@ class Siege:
 
     async def ends_quietly(self):
         for _ in range(100):
-            if await self.is_quiet():
+            if self.answers > 20 and await self.is_quiet():
                 return True
             await asyncio.sleep(0.1)
         return False
@@ -153,7 +153,6 @@ async def siege(scene):
     await asyncio.wait([beside])
     assert is_quiet, await scene.metrics()
     assert is_beside
-    assert scene.answers > 20
     assert scene.wrong == []
 
 
