@@ -116,7 +116,7 @@ class Siege:
 
     async def ends_quietly(self):
         for _ in range(100):
-            if await self.is_quiet():
+            if self.answers > 20 and await self.is_quiet():
                 return True
             await asyncio.sleep(0.1)
         return False
@@ -153,7 +153,6 @@ async def siege(scene):
     await asyncio.wait([beside])
     assert is_quiet, await scene.metrics()
     assert is_beside
-    assert scene.answers > 20
     assert scene.wrong == []
 
 
@@ -274,9 +273,11 @@ async def test_a_provider_without_manners(siege, manners):
     siege.bad.on_end = siege.bad.answer
     for link in siege.bad.links:
         link.abort()
-    async with asyncio.timeout(10.0):  # it has learned manners, and is found again
-        while (await consumer.call(path=SUFFER)).status != 0:
-            await asyncio.sleep(0.05)
+    statuses = []
+    while 0 not in statuses and len(statuses) < 100:  # it has learned manners, and is found again
+        statuses.append((await consumer.call(path=SUFFER)).status)
+        await asyncio.sleep(0.05)
+    assert statuses[-1] == 0
 
 
 async def test_requests_that_two_readers_could_cut_differently(siege):
