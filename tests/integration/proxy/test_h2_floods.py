@@ -260,7 +260,7 @@ async def test_a_flood_that_is_not_read(h2_world: Any) -> None:
     await eventually(lambda: h2_world.count(names.CONSUMERS_CLOSED.name, "control") == 1)
 
 
-PIECES = 30_000  # fit into the window that a stream begins with
+TINY_PIECES = 30_000  # fit into the window that a stream begins with
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -271,7 +271,7 @@ async def test_a_message_in_tiny_pieces_holds_nobody_up(h2_world: Any, size: int
     stream = consumer.request(end=False, body=None)
     async with bystander(h2_world):
         await consumer.pong()
-        consumer.send(frame(frames.DATA, 0, 1, bytes(size)) * PIECES)
+        consumer.send(frame(frames.DATA, 0, 1, bytes(size)) * TINY_PIECES)
         consumer.data(stream.id, REPLY, end=True)
         assert (await consumer.answer(stream)).status == 0
-    assert provider.calls[0].size == size * PIECES + len(REPLY)
+    assert provider.calls[0].size == size * TINY_PIECES + len(REPLY)
