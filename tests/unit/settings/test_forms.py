@@ -8,7 +8,9 @@ from sidecar.settings.forms import (
     FORMS,
     RegistryUrl,
     parse_address,
+    parse_listen_address,
     parse_network,
+    parse_prefix,
     parse_registry_url,
     parse_service,
 )
@@ -45,6 +47,24 @@ def test_addresses(text, address):
 def test_bad_addresses(text, words):
     with pytest.raises(ValueError, match=words):
         parse_address(text)
+
+
+def test_addresses_of_listeners():
+    assert parse_listen_address("127.0.0.1:20880") == ("127.0.0.1", 20880)
+    assert parse_listen_address("unix:///run/a.sock") == ("/run/a.sock", -1)
+
+
+@pytest.mark.parametrize("text", ["unix:run/a.sock", "unix://run/a.sock", "unix:///" + "a" * 107])
+def test_bad_unix_sockets(text):
+    with pytest.raises(ValueError, match="no Unix socket"):
+        parse_listen_address(text)
+
+
+def test_prefixes():
+    assert parse_prefix("/api/") == "/api/"
+    for text in ("api/", "/api/ ", ""):
+        with pytest.raises(ValueError, match="no prefix"):
+            parse_prefix(text)
 
 
 def test_networks():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from unittest.mock import Mock
 
 import ngh2
 import pytest
 
 from sidecar.protocol.http2 import codes
-from sidecar.protocol.http2.session import UNTOLD_STREAMS
+from sidecar.protocol.http2.session import UNTOLD_STREAMS, Session
 from tests.fixtures.http2_peers import (
     ACK,
     BLOCK,
@@ -666,13 +667,17 @@ def test_no_farewell_into_the_middle_of_a_lost_frame() -> None:
     assert end.session.farewell() == b""
 
 
-def test_a_failure_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("write", [lambda session: session.take(100), Session.take_all])
+def test_a_failure_while_writing(
+    monkeypatch: pytest.MonkeyPatch, write: Callable[[Session], bytes]
+) -> None:
     made = Mock()
     made.data_to_send.side_effect = ngh2.InternalError
     monkeypatch.setattr(ngh2, "Connection", lambda role, configuration: made)
     session = End(True).session
-    assert session.take(100) == b""
+    assert write(session) == b""
     assert session.broken == "protocol"
+    assert write(session) == b""
 
 
 def test_the_streams_of_a_lost_connection_end_once() -> None:
