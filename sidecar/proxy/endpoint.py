@@ -135,6 +135,10 @@ class Endpoint(Generic[C, L]):
         """Take a call whose instance lives here; False when it has to go elsewhere."""
         raise NotImplementedError
 
+    def wait(self, call: C) -> bool:
+        """Have a call wait that was offered before, since no other instance takes it either."""
+        return False
+
     def forward(self, link: L, call: C, now: float) -> None:
         """Send a call on a connection."""
         raise NotImplementedError

@@ -140,7 +140,8 @@ class Walk(Generic[C]):
             if decision.override == DRAINING:
                 self.settlement.count(names.READONLY_OVERRIDE)
             elif not self._is_worth_trying(call, instance, now):
-                self._give_up(call, f"{instance.address} or any other instance", now)
+                if not call.has_overflowed or not self.pool.endpoint(instance).wait(call):
+                    self._give_up(call, f"{instance.address} or any other instance", now)
                 return
         self._forward(call, service, instance, now)
 

@@ -65,6 +65,10 @@ class TripleEndpoint(Endpoint[TripleCall, Upstream], UpstreamOwner):
         self._open_another(now)
         return (self.is_connecting or self.may_wait) and self.park(call)
 
+    def wait(self, call: TripleCall) -> bool:
+        """Have a call wait for peers that read nothing, since no other instance takes it either."""
+        return bool(self.links) and self.park(call)
+
     def _awaits_better(self, link: Upstream) -> bool:
         return link.is_clogged and self.is_connecting
 

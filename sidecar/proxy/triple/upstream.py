@@ -348,9 +348,12 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
 
     def took(self, call: TripleCall, amount: int) -> None:
         """Return window for bytes of the response that the consumer took."""
-        self.unread -= amount
+        before = self.unread
+        self.unread = before - amount
         session = self._session
         session.acknowledge(call.upstream_id, amount)
+        if before >= self._manner.stalled > self.unread:
+            self._owner.has_room(self, self._clock())
         call.told_bytes += amount
         if call.told_bytes >= call.told_window:
             self._widen(call)
@@ -391,9 +394,12 @@ class Upstream(ProviderLink, ProviderSide, Receiver):
         for call in self._unsent:
             call.depart(most)
         self._unsent = []
-        is_all = write_out(self, self._session, self._backlog.held)
+        before = self._backlog.held
+        is_all = write_out(self, self._session, before)
         for held in self._backlog.settle(is_all):
             held.call.taken(held.taken)
+        if before >= self._manner.stalled > self._backlog.held:
+            self._owner.has_room(self, self._now)
 
     def pause_writing(self) -> None:
         """Keep further bytes in the session; the transport calls it when its buffer is full."""

@@ -551,6 +551,9 @@ def test_nothing_is_said_on_a_connection_that_is_closed() -> None:
         assert not end.session.goaway(codes.NO_ERROR)
         assert not end.session.shutdown_notice()
         assert end.session.request(REQUEST, True) == 0
+        assert not end.session.respond(1, RESPONSE, False)
+        assert not end.session.data(1, b"x", False)
+        assert not end.session.trailers(1, RESPONSE)
         assert end.session.take(100) == b""
 
 

@@ -335,6 +335,54 @@ def test_a_clogged_connection_is_used_when_there_is_no_other():
     assert stream.status == 0, "it waited for the other connection"
 
 
+def clog(rig, consumer, provider, streams):
+    """Have a consumer leave so many windows of 64 KiB unread."""
+    consumer.reads = False
+    consumer.connection.set_local_window_size(1)
+    for _ in range(streams):
+        consumer.ask()
+    rig.settle()
+    for request in provider.requests():
+        provider.head(request)
+        provider.data(request, b"x" * 800_000)
+    rig.settle()
+    assert provider.protocol.is_clogged
+
+
+def test_a_call_avoids_a_connection_whose_readers_leave_nothing():
+    rig, consumer, (first, second) = connected(
+        20880, 20881, http2=Http2(connection_window=Size(1 << 20)),
+        upstream=Upstream(max_connections=1),
+    )  # fmt: skip
+    rig.publish(first.port)
+    clog(rig, consumer, first, 9)
+    assert first.protocol.is_stalled
+    rig.publish(20880, 20881)
+    other = rig.consumer()
+    streams = [other.ask() for _ in range(10)]
+    rig.settle()
+    assert first.requests() == []
+    assert len(second.requests()) == 10
+    assert all(each.status == -1 for each in streams)
+
+
+def test_a_call_waits_for_readers_when_there_is_no_other_instance():
+    rig, consumer, (first,) = connected(
+        20880, http2=Http2(connection_window=Size(1 << 20)), upstream=Upstream(max_connections=1)
+    )
+    clog(rig, consumer, first, 9)
+    stream = rig.consumer().ask()
+    rig.settle()
+    assert endpoint(rig).parked == 1
+    consumer.reads = True
+    consumer.connection.set_local_window_size(1 << 20)
+    consumer.read_all()
+    rig.settle()
+    assert endpoint(rig).parked == 0
+    answer_all(rig, first)
+    assert stream.status == 0
+
+
 # Age
 
 

@@ -608,7 +608,7 @@ def test_calls_that_wait_for_a_provider_that_stands_still_go_elsewhere():
     assert [stream.status for stream in streams] == [0] * 6
 
 
-def test_a_provider_that_stands_still_and_is_the_only_one_refuses():
+def test_calls_wait_for_a_provider_that_stands_still_when_it_is_the_only_one():
     rig, consumer, (provider,) = connected(20880, upstream=Upstream(max_connections=1))
     provider.transport.is_stuck = True
     provider.protocol.pause_writing()
@@ -617,7 +617,15 @@ def test_a_provider_that_stands_still_and_is_the_only_one_refuses():
     rig.check()
     late = consumer.ask()
     rig.settle()
-    assert (waits.status, late.status) == (8, 8)
+    assert (waits.status, late.status) == (-1, -1)
+    assert rig.pool.endpoints["127.0.0.1:20880"].parked == 2
+    provider.transport.is_stuck = False
+    provider.protocol.resume_writing()
+    rig.settle()
+    for each in provider.requests():
+        provider.answer(each)
+    rig.settle()
+    assert (waits.status, late.status) == (0, 0)
     rig.assert_empty()
 
 
