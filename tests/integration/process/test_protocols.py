@@ -133,6 +133,9 @@ class Port:
         await eventually(lambda: all(each.is_over for each in self.links))
 
 
+SETTINGS = bytes(3) + b"\x04" + bytes(5)  # without them no HTTP/2 connection is used
+
+
 class Link(asyncio.Protocol):
     """One connection to a port."""
 
@@ -145,6 +148,8 @@ class Link(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data):
+        if not self.said and data.startswith(b"PRI"):
+            self.transport.write(SETTINGS)
         self.said += data
 
     def connection_lost(self, error):
